@@ -1,0 +1,9 @@
+/** What outsiders may import of the engine's data types; `compose.ts` adds the running thing. */
+export * from "./ids.ts";
+export * from "./slots.ts";
+export * from "./events.ts";
+export * from "./payload.ts";
+export { BatonError, ERROR_TABLE, RUN_ERROR_CODES, isBatonError } from "./errors.ts";
+export type { ErrorCode, ErrorDetails, RunErrorCode } from "./errors.ts";
+export { InvariantViolation } from "./assert.ts";
+export type * from "./ports.ts";

@@ -1,0 +1,51 @@
+/**
+ * Who runs the bodies of steps. The engine only knows names, bytes and outcomes; whether a body is
+ * a function of the platform or sandboxed code of the tenant is decided behind this port.
+ */
+import type { EntityId, RunRef } from "../ids.ts";
+import type { Payload } from "../payload.ts";
+
+export interface StepTraits {
+  /** Retries after the first attempt; 0 means at most one attempt per live owner. */
+  readonly maxRetries: number;
+}
+
+/** How many times a step is tried again unless its function says otherwise. */
+export const MAX_RETRIES_DEFAULT = 3;
+
+export interface StepAttempt {
+  readonly run: RunRef;
+  readonly deploymentId: string;
+  readonly workflowName: string;
+  readonly runStartedAt: number;
+  readonly stepId: EntityId;
+  readonly stepName: string;
+  readonly input: Payload;
+  /** From 1. */
+  readonly attempt: number;
+  /** A failure of this attempt is final: the runner wraps it as the SDK does. */
+  readonly isLast: boolean;
+  /** Epoch ms of the first attempt's start. */
+  readonly stepStartedAt: number;
+  readonly signal: AbortSignal;
+}
+
+export type StepOutcome =
+  | { readonly kind: "completed"; readonly result: Payload }
+  | {
+      readonly kind: "failed";
+      readonly error: Payload;
+      /** No retry, whatever is left (a `FatalError`, an aborted body, a bad result). */
+      readonly isFatal: boolean;
+      /** What a `RetryableError` asked for, epoch ms; null: the default back-off. */
+      readonly retryAt: number | null;
+    }
+  /** Cut short by what was not its own doing; does not count as an attempt. */
+  | { readonly kind: "interrupted"; readonly reason: string };
+
+export interface StepRunner {
+  /** Null: nothing here can run it, perhaps another process can. */
+  traitsOf(run: RunRef, deploymentId: string, stepName: string): Promise<StepTraits | null>;
+  /** Never rejects for what the body does. */
+  run(attempt: StepAttempt): Promise<StepOutcome>;
+}
