@@ -7,7 +7,7 @@
  * `<folder>/…/<name>.entry.ts`        →  dist/entries/<name>.mjs   packages stay external
  */
 import { execFileSync } from "node:child_process";
-import { readdirSync } from "node:fs";
+import { existsSync, readdirSync } from "node:fs";
 import { basename } from "node:path";
 import { build } from "esbuild";
 
@@ -43,7 +43,7 @@ async function buildParts(): Promise<void> {
 }
 
 function find(folders: string[], ending: string): string[] {
-  return folders.flatMap((folder) =>
+  return folders.filter(existsSync).flatMap((folder) =>
     readdirSync(folder, { recursive: true, encoding: "utf8" })
       .filter((file) => file.endsWith(ending))
       .map((file) => `${folder}/${file}`),
