@@ -1,18 +1,28 @@
 /**
  * The border between a heap's host code and the guest library inside the heap.
  *
- * The guest library evaluates to `(hostCall) => dispatch`. The host calls
+ * The guest library sets `globalThis.__baton_guest = { boot }`; the host calls `boot(hostCall)`,
+ * which deletes that global and answers `dispatch`. The host then calls
  * `dispatch(commandJson, payloadText)`; the answer is a string. Nothing else crosses: no guest
- * value is ever walked by the host, and no host object is visible to the guest.
+ * value is ever walked by the host, and no host object is visible to the guest. Neither text may
+ * hold a NUL character. A `dispatch` that throws is a violation of P2.
  *
- * P1  The guest draws entity ids itself, as a pure function of the run's seed and an ordinal. An
- *     ask names its ordinal; the host computes the id again and refuses any other. Ordinals are
- *     dense: each ask is exactly one above the one before, over all kinds, for the heap's life.
+ * A heap's life: the library is evaluated, `boot`, the bundle is evaluated, `init`, then events.
+ * A bundle that read the clock or randomness before `init` gets no image; each of its runs has
+ * `init` first and the bundle evaluated after it.
+ *
+ * P1  The guest draws entity ids itself, as a pure function of the run's seed and an ordinal
+ *     (`EntityIds` in draws.ts). An ask names its ordinal; the host computes the id again and
+ *     refuses any other. Ordinals are counted from 1 and dense: each ask is exactly one above the
+ *     one before, over all kinds, for the heap's life, so the last one equals `drawn`.
  * P2  A report is parsed on the main thread, bounded in bytes, count and depth. Anything that the
  *     guest library would not write is `GUEST_PROTOCOL_VIOLATION`, which ends the run.
  * P3  Payload text is devalue text, without the `devl` prefix.
  * P4  Between two commands the host drains the job queue. `event` itself runs no guest code of the
  *     tenant before it returns, apart from decoding the payload.
+ * P5  The wasm clock, which every `Date` path of the engine reads, answers what the guest library
+ *     last said with `hostCall("clock_set", ms)`; before that, a fixed instant. So the library
+ *     decides when time moves and the engine's own Date follows it.
  */
 import type { EventType } from "../engine/events.ts";
 import type { Divergence } from "../engine/ports/sandbox.ts";
@@ -83,7 +93,8 @@ export type Ask =
 export interface Report {
   /** Newly asked (on `open`: all that is open), in the order asked. */
   readonly asked: readonly Ask[];
-  /** Ids that were open and are no more. A disposal's entry is closed by the hook's id too. */
+  /** Ids that were open and are no more; read after `asked`, so it may name what that just asked.
+   * A disposal's entry is closed by the hook's id too. */
   readonly closed: readonly string[];
   /** Hooks whose next payload the code waits for. */
   readonly awaited: readonly string[];
@@ -95,14 +106,19 @@ export interface Report {
     readonly text: string;
     readonly code: string | null;
   };
+  /** At most `consoleBytesPerPassMax` bytes of UTF-8 over all lines, a mark of what was cut off
+   * included. */
   readonly console: readonly { readonly level: string; readonly text: string }[];
   /** How many ids the heap has drawn in its life. */
   readonly drawn: number;
 }
 
-/** What the host answers to `hostCall(name)` while a bundle is evaluated or code runs. */
+/** What the guest library may tell the host with `hostCall(name, value)`; the answer is undefined. */
 export type HostCallName =
-  /** The clock was read at a bundle's top level: it cannot share an image. */
+  /** The clock was read before `init`: the bundle cannot share an image. The host sees reads of
+   * the wasm clock by itself, so this is for clocks that the library keeps. */
   | "clock_read"
   /** The same for randomness. */
-  | "random_read";
+  | "random_read"
+  /** The guest clock is `value` (epoch ms) from now on. */
+  | "clock_set";
