@@ -18,7 +18,7 @@ export const SPEC_VERSION = 9;
 /** The in-band count of a log that holds only `run_created`. */
 export const IN_BAND_SEQ_AT_RUN_CREATION = 1;
 
-const payload = z.instanceof(Uint8Array);
+const payload = z.custom<Uint8Array>((value) => value instanceof Uint8Array, "must be bytes");
 const epochMs = z.number().int().min(0).max(8.64e15);
 const attempt = z.number().int().min(1);
 const name = z.string().min(1).max(1024);

@@ -1,0 +1,77 @@
+/**
+ * Limits that no setting moves: each named with its unit last, and why it is what it is.
+ *
+ * What operators may move stands in settings.ts; what a tenant may use is the tenants' part.
+ */
+
+const SECOND = 1_000;
+const HOUR = 3_600 * SECOND;
+const KIB = 1_024;
+
+/** One write of creations; a fan-out of 64 is one batch, and a World's own cap lies above. */
+export const CREATION_BATCH_EVENTS_MAX = 64;
+/** Payload bytes of one write of creations, each event's allowance included. */
+export const CREATION_BATCH_BYTES_MAX = 512 * KIB;
+/** What an event weighs in a batch besides its payload. */
+export const BATCH_EVENT_ALLOWANCE_BYTES = KIB;
+
+/** A larger input is not carried on the step's message; its delivery reads the creation event. */
+export const STEP_MESSAGE_INPUT_BYTES_MAX = 128 * KIB;
+/** Step messages of one queue request; more go out in requests side by side. */
+export const STEP_SENDS_PER_REQUEST_MAX = 16;
+
+/** A World deduplicates a step's key for 24 hours; an hour of that is left for clocks that differ. */
+export const STEP_RESEND_AGE_MS_MAX = 23 * HOUR;
+/** Past the delivery cap, a step without activity for so long is failed. */
+export const STEP_STALL_MS = HOUR;
+/** How often one step's attempts may be cut short uncounted; after that it is the step's doing. */
+export const STEP_INTERRUPTIONS_MAX = 16;
+/** A message whose step nothing here can run comes again after so long, uncounted. */
+export const STEP_DEFERRAL_MS = 5 * SECOND;
+/** How often a running background body's run is looked at, so that a cancellation reaches it. */
+export const STEP_RUN_WATCH_MS = 2 * SECOND;
+/** The looks at a running body's run back off to this. */
+export const STEP_RUN_WATCH_MS_MAX = 10 * SECOND;
+
+/** One queue delay is at most 23 hours: inside any World's retention of a day. */
+export const WAIT_HOP_MS = 82_800 * SECOND;
+/** A delivery that may hold a timer that was coalesced into it arms waits due this soon itself. */
+export const NEAR_DUE_MS = 5 * SECOND;
+/** Keys of near-due timers that a process remembers, so that it sends each once. */
+export const NEAR_DUE_KEYS_MAX = 10_000;
+
+/** How long the same message waits after the fence refused its delivery. */
+export const FENCE_REDELIVERY_MS = SECOND;
+/** The default pause before a step's next attempt. */
+export const RETRY_BACKOFF_MS = SECOND;
+/** A message of a parked run or of a suspended tenant comes again after so long, uncounted. */
+export const SET_ASIDE_REDELIVERY_MS = 60 * SECOND;
+
+/** Events that cross to a guest thread in one call; a cold replay takes several. */
+export const EVENTS_PER_PASS_MAX = 1_000;
+/** Passes in a row that commit nothing because the World refused; then the message comes again. */
+export const REFUSED_PASSES_MAX = 3;
+/** Heaps in a row that one delivery may lose before it asks for a redelivery. */
+export const LOST_HEAPS_MAX = 3;
+/** Tries of one tail read; each waits twice as long as the one before. */
+export const READ_ATTEMPTS_MAX = 3;
+
+/** Runs whose consumed position a process remembers. */
+export const CONSUMED_POSITIONS_MAX = 10_000;
+/** Invocations of which a process remembers that they ran the re-send pass. */
+export const RESEND_PASSES_MAX = 10_000;
+
+/** Empty polls of a World without a push back off to this. */
+export const POLL_BACKOFF_MS_MAX = 10 * SECOND;
+/** Clean polls beside a live push back off to this many times their interval. */
+export const FEED_POLL_BACKOFF_FACTOR_MAX = 2;
+
+/** Below so many events since the last snapshot, a replay is cheaper than a snapshot. */
+export const SNAPSHOT_EVENTS_MIN = 32;
+
+/** Events that one look for a run's outcome reads at a time, from the end of its log. */
+export const OUTCOME_PAGE_EVENTS = 200;
+/** How often a caller that awaits a run's outcome looks, where nothing is pushed. */
+export const OUTCOME_POLL_MS = 500;
+/** Those looks back off to this. */
+export const OUTCOME_POLL_MS_MAX = 5 * SECOND;
