@@ -95,14 +95,14 @@ export class EntityIds {
     this.#createdAt = createdAt;
   }
 
-  /** `ordinal` counts from 1. */
+  /** `ordinal` counts from 0. */
   at(kind: EntityKind, ordinal: number): EntityId {
-    const index = Math.floor((ordinal - 1) / IDS_PER_BLOCK);
+    const index = Math.floor(ordinal / IDS_PER_BLOCK);
     if (index !== this.#blockIndex) {
       this.#block = drawBlock(this.#seed, DRAW_PURPOSE.entityIds, index);
       this.#blockIndex = index;
     }
-    const from = ((ordinal - 1) % IDS_PER_BLOCK) * ID_BYTES;
+    const from = (ordinal % IDS_PER_BLOCK) * ID_BYTES;
     const random = this.#block.subarray(from, from + ID_BYTES);
     return `${kind}_${ulid(this.#createdAt, random)}` as EntityId;
   }

@@ -12,17 +12,18 @@
  * `init` first and the bundle evaluated after it.
  *
  * P1  The guest draws entity ids itself, as a pure function of the run's seed and an ordinal
- *     (`EntityIds` in draws.ts). An ask names its ordinal; the host computes the id again and
- *     refuses any other. Ordinals are counted from 1 and dense: each ask is exactly one above the
- *     one before, over all kinds, for the heap's life, so the last one equals `drawn`.
+ *     (guest/entity-ids.ts, which the host uses as well). An ask names its ordinal; the host
+ *     computes the id again and refuses any other. Ordinals are counted from 0 and dense: each ask
+ *     is exactly one above the one before, over all kinds, for the heap's life, so the last one is
+ *     `drawn - 1`.
  * P2  A report is parsed on the main thread, bounded in bytes, count and depth. Anything that the
  *     guest library would not write is `GUEST_PROTOCOL_VIOLATION`, which ends the run.
  * P3  Payload text is devalue text, without the `devl` prefix.
  * P4  Between two commands the host drains the job queue. `event` itself runs no guest code of the
  *     tenant before it returns, apart from decoding the payload.
  * P5  The wasm clock, which every `Date` path of the engine reads, answers what the guest library
- *     last said with `hostCall("clock_set", ms)`; before that, a fixed instant. So the library
- *     decides when time moves and the engine's own Date follows it.
+ *     last said with `hostCall("clock_set", ms)`, if it ever does; else `init`'s `createdAt`, and
+ *     before that a fixed instant. No way to it gives the time of the machine.
  */
 import type { EventType } from "../engine/events.ts";
 import type { Divergence } from "../engine/ports/sandbox.ts";
@@ -57,7 +58,9 @@ export type GuestCommand =
   /** After the jobs are drained: what is new since the last report. Answered by `Report`. */
   | { readonly t: "report" }
   /** After a restore: everything that is open, as asks. Answered by `Report`. */
-  | { readonly t: "open" };
+  | { readonly t: "open" }
+  /** Before `init`: what the bundle registered when it was evaluated. Answered by `Registered`. */
+  | { readonly t: "registered" };
 
 /** The empty string: taken. Otherwise JSON of a divergence. */
 export type EventAnswer = "" | { readonly diverged: Divergence };
@@ -111,6 +114,12 @@ export interface Report {
   readonly console: readonly { readonly level: string; readonly text: string }[];
   /** How many ids the heap has drawn in its life. */
   readonly drawn: number;
+}
+
+/** Names of what a bundle registered. */
+export interface Registered {
+  readonly workflows: readonly string[];
+  readonly steps: readonly string[];
 }
 
 /** What the guest library may tell the host with `hostCall(name, value)`; the answer is undefined. */

@@ -1,0 +1,106 @@
+/**
+ * What the main side and the place where heaps live say to each other. Plain data: it crosses a
+ * thread or a process, except in the calling-thread form, where it is only passed.
+ *
+ * What comes back from a heap comes back as text; only the main side reads it (border.ts).
+ */
+import type { BundleHash, RunId, TenantId } from "../engine/ids.ts";
+import type {
+  BundleFailure,
+  GuestEvent,
+  HeapLimits,
+  LimitExceeded,
+  PassUsage,
+} from "../engine/ports/sandbox.ts";
+import type { SnapshotBinding } from "./snapshot.ts";
+
+/** Names a heap within the place where it lives; given by the main side. */
+export type HeapId = number;
+
+export interface BundleRef {
+  readonly tenantId: TenantId;
+  readonly hash: BundleHash;
+}
+
+export interface BundleSource extends BundleRef {
+  readonly workflowCode: string;
+  readonly guestLibrary: string;
+}
+
+export interface OpenOrder {
+  readonly kind: "open";
+  readonly heapId: HeapId;
+  readonly bundle: BundleRef;
+  readonly runId: RunId;
+  readonly workflowName: string;
+  readonly seed: Uint8Array;
+  readonly createdAt: number;
+  readonly limits: HeapLimits;
+  readonly image: { readonly bytes: Uint8Array; readonly binding: SnapshotBinding } | null;
+}
+
+export type Order =
+  /** The source of a bundle, before the first order that names it. Answered by nothing. */
+  | { readonly kind: "bundle"; readonly source: BundleSource }
+  | OpenOrder
+  | { readonly kind: "pass"; readonly heapId: HeapId; readonly events: readonly GuestEvent[] }
+  | {
+      readonly kind: "snapshot";
+      readonly heapId: HeapId;
+      readonly binding: SnapshotBinding;
+    }
+  | { readonly kind: "inspect"; readonly bundle: BundleRef; readonly limits: HeapLimits }
+  /** `isReusable`: nothing went wrong in it, as far as the main side knows. Answered by nothing. */
+  | { readonly kind: "close"; readonly heapId: HeapId; readonly isReusable: boolean };
+
+export type OpenAnswer =
+  | { readonly kind: "opened"; readonly consumedSlot: number; readonly heapBytes: number }
+  | { readonly kind: "image_refused"; readonly reason: string }
+  | { readonly kind: "bundle_failed"; readonly error: BundleFailure }
+  /** The place no longer has the bundle's source; send it and ask again. */
+  | { readonly kind: "bundle_unknown" }
+  | { readonly kind: "limit"; readonly exceeded: LimitExceeded }
+  | { readonly kind: "lost"; readonly reason: string };
+
+export type PassAnswer =
+  | {
+      readonly kind: "report";
+      /** A `Report` as the guest wrote it. */
+      readonly text: string;
+      /** It lists all that is open, not only what is new. */
+      readonly isFull: boolean;
+      readonly usage: PassUsage;
+    }
+  /** `text`: an `EventAnswer` as the guest wrote it. */
+  | { readonly kind: "diverged"; readonly slot: number; readonly text: string }
+  | { readonly kind: "limit"; readonly exceeded: LimitExceeded; readonly usage: PassUsage }
+  /** A payload among the events is no devalue text. The heap is gone. */
+  | { readonly kind: "unreadable"; readonly slot: number }
+  | { readonly kind: "lost"; readonly reason: string };
+
+export type SnapshotAnswer =
+  | { readonly kind: "image"; readonly fingerprint: string; readonly bytes: Uint8Array }
+  | { readonly kind: "none" };
+
+export type InspectAnswer =
+  | {
+      readonly kind: "inspected";
+      /** A `Registered` as the guest wrote it. */
+      readonly text: string;
+      readonly sharesImage: boolean;
+      readonly notes: readonly string[];
+    }
+  | Exclude<OpenAnswer, { kind: "opened" | "image_refused" }>;
+
+export type Answer = OpenAnswer | PassAnswer | SnapshotAnswer | InspectAnswer;
+
+/** Which answer an order gets. */
+export type AnswerTo<T extends Order["kind"]> = T extends "open"
+  ? OpenAnswer
+  : T extends "pass"
+    ? PassAnswer
+    : T extends "snapshot"
+      ? SnapshotAnswer
+      : T extends "inspect"
+        ? InspectAnswer
+        : null;
