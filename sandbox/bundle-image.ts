@@ -60,7 +60,7 @@ export function makeBundleImage(
   limits: HeapLimits,
   { pool, clock, progress }: ImageTools,
 ): Ran<BundleImage> {
-  const instance = pool.take(source.tenantId, limits.heapBytesMax);
+  const instance = pool.fresh(limits.heapBytesMax);
   const execution = new Execution(instance, limits, clock);
   const notes: string[] = [];
   const note = (text: string) => {

@@ -150,16 +150,26 @@ export class InstancePool {
     this.#module = module;
   }
 
-  /** A clean instance that may grow to `heapBytesMax` (bytes of linear memory). */
+  /** An instance as the module makes it, for what starts from no image. */
+  fresh(heapBytesMax: number): Instance {
+    const instance = new Instance(this.#module, pagesMaxOf(heapBytesMax));
+    instance.heapBytesMax = heapBytesMax;
+    return instance;
+  }
+
+  /**
+   * An instance to be reset to an image; it may grow to `heapBytesMax` (bytes of linear memory).
+   * Not even the module's own data is in it.
+   */
   take(tenantId: TenantId, heapBytesMax: number): Instance {
     const pagesMax = pagesMaxOf(heapBytesMax);
     const at = this.#clean.findLastIndex(
       (entry) => entry.tenantId === tenantId && entry.instance.pagesMax === pagesMax,
     );
     const pooled = at === -1 ? undefined : this.#clean.splice(at, 1)[0];
-    const instance = pooled?.instance ?? new Instance(this.#module, pagesMax);
-    instance.heapBytesMax = heapBytesMax;
-    return instance;
+    if (pooled === undefined) return this.fresh(heapBytesMax);
+    pooled.instance.heapBytesMax = heapBytesMax;
+    return pooled.instance;
   }
 
   /** Takes back an instance that nothing went wrong in. It is zeroed at once, not when reused. */

@@ -13,8 +13,8 @@ export const SANDBOX_LIMITS = {
   jobsPerBatch: 200,
   /** A report over this ends the run: a heap cannot hold more than its share of one anyway. */
   reportBytesMax: 32 << 20,
-  /** Exceptions that may leave the guest library, which catches all. */
-  dispatchThrowsMax: 0,
+  /** Answers of a heap that its guest library never gives; an exception out of it is one. */
+  violationsMax: 0,
   /** Names and values that the guest library passes to `hostCall`. */
   hostCallBytesMax: 4096,
   /** Of a bundle's own error, for its tenant. */

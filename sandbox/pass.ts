@@ -235,7 +235,7 @@ function failed(failure: Failure, usage: PassUsage): PassAnswer {
   if (failure.kind === "limit") return { ...failure, usage };
   return {
     kind: "limit",
-    exceeded: exceeded("GUEST_PROTOCOL_VIOLATION", "dispatchThrowsMax", 1, 0),
+    exceeded: exceeded("GUEST_PROTOCOL_VIOLATION", "violationsMax", 1, 0),
     usage,
   };
 }

@@ -98,7 +98,8 @@ export function encodeSnapshot(
   out.writeDoubleLE(content.consumedSlot, AT.consumedSlot);
   body.copy(out, AT.body);
   sha256([out.subarray(DIGEST_BYTES)]).copy(out, AT.checksum);
-  return out;
+  // A plain array: a Buffer's `slice` would share the bytes with the caller's copy.
+  return new Uint8Array(out.buffer, out.byteOffset, out.length);
 }
 
 /** The content, or why it is refused. `heapBytesMax`: more memory than this is never taken. */

@@ -1,0 +1,149 @@
+/**
+ * The Sandbox port over heaps in one of three forms. The form decides what a tenant that breaks
+ * out of wasm would reach, and nothing else: answers are the same in all of them.
+ */
+import { assertNever } from "../engine/assert.ts";
+import { BatonError } from "../engine/errors.ts";
+import type {
+  AdmissionReport,
+  BundleCode,
+  HeapLimits,
+  HeapRequest,
+  OpenResult,
+  Sandbox,
+} from "../engine/ports/sandbox.ts";
+import { Violation, registeredIn } from "./border.ts";
+import { callingThread } from "./calling-thread.ts";
+import { SEED_BYTES } from "./draws.ts";
+import { HeapProxy } from "./heap-proxy.ts";
+import type { Lodging, LodgingRequest, Places } from "./place.ts";
+import type { BundleRef, InspectAnswer, OpenAnswer } from "./wire.ts";
+
+export type SandboxOptions =
+  /** Only for tests: a program that cannot be interrupted hangs the process. */
+  { readonly form: "calling-thread" };
+
+export function createSandbox(options: SandboxOptions): Sandbox {
+  switch (options.form) {
+    case "calling-thread":
+      return new PlacedSandbox(callingThread());
+    default:
+      return assertNever(options.form);
+  }
+}
+
+class PlacedSandbox implements Sandbox {
+  readonly #places: Places;
+  #isClosed = false;
+
+  constructor(places: Places) {
+    this.#places = places;
+  }
+
+  async inspect(bundle: BundleCode, limits: HeapLimits): Promise<AdmissionReport> {
+    const lodging = await this.#lodge({ tenantId: bundle.tenantId, runId: null, limits });
+    try {
+      const answer = await supplied(bundle, lodging, () =>
+        lodging.place.order({ kind: "inspect", bundle: refOf(bundle), limits }),
+      );
+      return admissionOf(answer);
+    } finally {
+      lodging.release();
+    }
+  }
+
+  async open(request: HeapRequest): Promise<OpenResult> {
+    const { run, bundle, limits, image } = request;
+    if (request.seed.length !== SEED_BYTES) {
+      throw new BatonError("INVALID_ARGUMENT", `a seed has ${SEED_BYTES} bytes`, {
+        field: "seed",
+        used: request.seed.length,
+        allowed: SEED_BYTES,
+      });
+    }
+    const lodging = await this.#lodge({ ...run, limits });
+    const answer = await supplied(bundle, lodging, () =>
+      lodging.place.order({
+        kind: "open",
+        heapId: lodging.heapId,
+        bundle: refOf(bundle),
+        runId: run.runId,
+        workflowName: request.workflowName,
+        seed: request.seed,
+        createdAt: request.createdAt,
+        limits,
+        image:
+          image === undefined
+            ? null
+            : { bytes: image.image, binding: { run, slot: image.slot, digest: image.digest } },
+      }),
+    );
+    if (answer.kind !== "opened") {
+      lodging.release();
+      return answer;
+    }
+    lodging.note(answer.heapBytes);
+    return { kind: "opened", heap: new HeapProxy(request, lodging, answer.consumedSlot) };
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    await this.#places.close();
+  }
+
+  async #lodge(request: LodgingRequest): Promise<Lodging> {
+    if (this.#isClosed) throw new BatonError("CLOSED", "the sandbox is closed");
+    return this.#places.lodge(request);
+  }
+}
+
+function refOf({ tenantId, hash }: BundleCode): BundleRef {
+  return { tenantId, hash };
+}
+
+/** Places keep only some sources; one that has dropped this one is given it again, once. */
+async function supplied<T extends InspectAnswer | OpenAnswer>(
+  bundle: BundleCode,
+  { place }: Lodging,
+  ask: () => Promise<T>,
+): Promise<Exclude<T, { kind: "bundle_unknown" }> | { kind: "lost"; reason: string }> {
+  place.supply(bundle);
+  let answer = await ask();
+  if (answer.kind === "bundle_unknown") {
+    place.forget(bundle);
+    place.supply(bundle);
+    answer = await ask();
+  }
+  if (answer.kind !== "bundle_unknown") {
+    return answer as Exclude<T, { kind: "bundle_unknown" }>;
+  }
+  return { kind: "lost", reason: "the bundle's source did not arrive" };
+}
+
+function admissionOf(answer: Exclude<InspectAnswer, { kind: "bundle_unknown" }>): AdmissionReport {
+  switch (answer.kind) {
+    case "inspected":
+      try {
+        const { workflows, steps } = registeredIn(answer.text);
+        const { sharesImage, notes } = answer;
+        return { kind: "admitted", workflows, steps, sharesImage, notes };
+      } catch (error) {
+        if (error instanceof Violation) return refusal("its list of names is refused");
+        throw error;
+      }
+    case "bundle_failed":
+      return refusal(`${answer.error.message}\n${answer.error.stack}`);
+    case "limit": {
+      const { code, limit, used, allowed } = answer.exceeded;
+      return refusal(`${code}: it used ${used} of ${allowed} (${limit}) while it was loaded`);
+    }
+    case "lost":
+      return refusal(`it could not be loaded here: ${answer.reason}`);
+    default:
+      return assertNever(answer);
+  }
+}
+
+function refusal(reason: string): AdmissionReport {
+  return { kind: "refused", reason };
+}

@@ -1,0 +1,38 @@
+/**
+ * Where heaps live, as the main side sees it: a place takes orders and answers them, and may be
+ * gone at any instant; then every order of it is answered "lost".
+ */
+import type { RunId, TenantId } from "../engine/ids.ts";
+import type { HeapLimits } from "../engine/ports/sandbox.ts";
+import type { AnswerTo, BundleSource, HeapId, Order } from "./wire.ts";
+
+export interface Place {
+  /** Never rejects for what becomes of a heap or of the place. */
+  order<K extends Order["kind"]>(order: Extract<Order, { kind: K }>): Promise<AnswerTo<K>>;
+  /** Hands the source over, unless the place has had it. */
+  supply(source: BundleSource): void;
+  /** The place says it has not; the next `supply` hands it over again. */
+  forget(source: BundleSource): void;
+}
+
+/** One heap's right to be somewhere. */
+export interface Lodging {
+  readonly place: Place;
+  readonly heapId: HeapId;
+  /** Bytes that the heap now has; counted against what the places may hold together. */
+  note(heapBytes: number): void;
+  release(): void;
+}
+
+export interface LodgingRequest {
+  readonly tenantId: TenantId;
+  /** Null: for a bundle that is looked at, not run. */
+  readonly runId: RunId | null;
+  readonly limits: HeapLimits;
+}
+
+export interface Places {
+  /** Waits until there is room. */
+  lodge(request: LodgingRequest): Promise<Lodging>;
+  close(): Promise<void>;
+}
