@@ -94,7 +94,10 @@ export const eventDataSchemas = {
     tokenHash: z.string().regex(/^[0-9a-f]{64}$/),
     conflictingRunId: z.string().max(64),
   }),
-  hook_disposed: z.strictObject({}),
+  hook_disposed: z.strictObject({
+    /** Another run took the token by force; written by the World into the victim's log. */
+    forceClaimedBy: z.string().max(64).optional(),
+  }),
   attr_set: z.strictObject({
     changes: z.array(attributeChange).min(1).max(64),
     writer: z.union([

@@ -115,6 +115,8 @@ export interface ConsumeOptions {
   /** Deliveries in flight at once. */
   readonly orchestratorsMax: number;
   readonly stepsMax: number;
+  /** Of each kind, how many of one tenant; absent: no share is set. */
+  readonly perTenantMax?: number;
 }
 
 export interface Consumer {

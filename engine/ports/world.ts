@@ -75,6 +75,8 @@ export interface SubscribeOptions {
   readonly onError: (error: Error) => void;
   /** The highest slot so far, now and then, so that a silent feed is noticed. */
   readonly onHeartbeat?: (topSlot: Slot) => void;
+  /** A client's feed counts against the caps (`RUN_FEED_LIMIT`); the engine's own does not. */
+  readonly isClient?: boolean;
 }
 
 export interface Events {
@@ -150,6 +152,11 @@ export interface Runs {
   park(runId: RunId, reason: ParkedReason): Promise<void>;
   /** True if it was parked. */
   unpark(runId: RunId): Promise<boolean>;
+  /**
+   * Removes up to `limit` runs that finished before that time, with all that belongs to them.
+   * Answers how many; fewer than `limit` means that none is left.
+   */
+  purgeFinished(finishedBefore: number, limit: number): Promise<number>;
 }
 
 export interface StepRow {
@@ -184,6 +191,8 @@ export interface HookRow {
   readonly status: "open" | "disposed";
   readonly createdAt: number;
   readonly tokenRetentionUntil: number | null;
+  /** The run that a forced creation took the token from. */
+  readonly claimedFrom: RunId | null;
 }
 
 /** Entities of one run that are not settled, folded by the World without reading the whole log. */

@@ -1,0 +1,34 @@
+/**
+ * The conformance suite: what every World must pass, for third parties as well (`baton/conformance`).
+ * It is made of vitest cases; call `conformance(harness)` in a test file.
+ *
+ * Owns the cases. Each guarantee W… of `worlds/world.ts` names the cases that attack it.
+ */
+import { afterEach, beforeEach, describe } from "vitest";
+import { present } from "../../engine/assert.ts";
+import { fenceCases } from "./fence.ts";
+import { gateCases } from "./gate.ts";
+import type { Harness, OpenWorld } from "./harness.ts";
+import { Bench } from "./harness.ts";
+
+export { HeldClock, SeededRandom } from "./held-clock.ts";
+export type { Harness, OpenWorld } from "./harness.ts";
+
+const GROUPS = [fenceCases, gateCases];
+
+export function conformance(harness: Harness): void {
+  describe(`the ${harness.name} World`, () => {
+    let open: OpenWorld | null = null;
+    let bench: Bench | null = null;
+    beforeEach(async () => {
+      open = await harness.open();
+      bench = new Bench(open);
+    });
+    afterEach(async () => {
+      await open?.close();
+      open = null;
+      bench = null;
+    });
+    for (const cases of GROUPS) cases(() => present(bench, "a case runs in an open World"));
+  });
+}

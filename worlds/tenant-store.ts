@@ -1,0 +1,396 @@
+/**
+ * The face of a tenant's data: checks what comes in, calls the ledger, and gives typed rows back.
+ *
+ * Owns the translation between the contract's shapes and the ledger's. Every call carries the
+ * tenant that the store was made for; no argument can name another.
+ */
+import { z } from "zod";
+import { present } from "../engine/assert.ts";
+import type { NewEvent, RunEvent } from "../engine/events.ts";
+import type { MessageId, RunId, RunRef, TenantId } from "../engine/ids.ts";
+import { bundleHashOf, entityIdOf, runIdOf } from "../engine/ids.ts";
+import type { Clock } from "../engine/ports/host.ts";
+import type * as port from "../engine/ports/world.ts";
+import { eventIdOf, positionOf } from "../engine/slots.ts";
+import type { AppendItem } from "./append.ts";
+import * as border from "./border.ts";
+import type { Core } from "./core.ts";
+import type { AppendAnswer, AppendRequest, StoredItem } from "./event-ledger.ts";
+import { decodeBody, eventOf, unpackRows } from "./event-record.ts";
+import type { Feeds } from "./feeds.ts";
+import { checkedSendOf } from "./message-border.ts";
+import type { EntityAnswer } from "./row-ledger.ts";
+import { itemOf } from "./run-rows.ts";
+import type { EntityRecord, RunRecord } from "./tables.ts";
+
+export interface StoreParts {
+  readonly core: Core;
+  readonly clock: Clock;
+  readonly feeds: Feeds | null;
+  readonly newMessageId: (now: number) => MessageId;
+}
+
+const slotCursor = z.number().int().min(0);
+const offsetCursor = z.number().int().min(0);
+const runCursor = z.strictObject({
+  createdAt: z.number(),
+  runId: z.string().transform((id) => (id === "" ? ("" as RunId) : runIdOf(id))),
+});
+const filterSchema = z.strictObject({
+  cursor: z.string().optional(),
+  limit: z.number().optional(),
+  status: z.enum(["pending", "running", "completed", "failed", "cancelled"]).optional(),
+  workflowName: z.string().max(1024).optional(),
+  parked: z.boolean().optional(),
+  createdFrom: z.number().optional(),
+  createdBefore: z.number().optional(),
+});
+const parkedSchema = z.strictObject({
+  code: z.string().min(1).max(64),
+  message: z.string().max(4096),
+  since: z.number().int().min(0),
+});
+
+export function tenantStoreOf(tenantId: TenantId, parts: StoreParts): port.TenantStore {
+  const { core } = parts;
+  const ref = (runId: RunId): RunRef => ({ tenantId, runId: runIdOf(runId) });
+  return {
+    tenantId,
+    events: eventsOf(parts, ref),
+    runs: runsOf(tenantId, parts, ref),
+    steps: {
+      get: async (runId, id) => stepOf(await entityOf(core, ref(runId), "step", id)),
+      list: async (runId, params) => entityPage(core, ref(runId), "step", params, stepOf),
+    },
+    waits: {
+      get: async (runId, id) => waitOf(await entityOf(core, ref(runId), "wait", id)),
+      list: async (runId, params) => entityPage(core, ref(runId), "wait", params, waitOf),
+    },
+    hooks: {
+      get: async (runId, id) => hookOf(runId, await entityOf(core, ref(runId), "hook", id)),
+      getByToken: async (tokenHash) => {
+        const hash = border.checkedHash("tokenHash", tokenHash);
+        const answer = await core.call("rows", "hookByToken", tenantId, hash);
+        return answer === null ? null : hookOf(answer.runId, answer);
+      },
+      list: async (runId, params) =>
+        entityPage(core, ref(runId), "hook", params, (answer) => hookOf(runId, answer)),
+    },
+    snapshots: snapshotsOf(core, ref),
+    bundles: bundlesOf(tenantId, core),
+    blobs: blobsOf(core, ref),
+    streams: streamsOf(core, ref),
+    openEntities: async (runId) => {
+      const open = await core.call("rows", "open", ref(runId));
+      return {
+        steps: open.map(stepOf).filter((row) => row !== null),
+        waits: open.map(waitOf).filter((row) => row !== null),
+        hooks: open.map((answer) => hookOf(runId, answer)).filter((row) => row !== null),
+      };
+    },
+  };
+}
+
+type RefOf = (runId: RunId) => RunRef;
+
+function eventsOf(parts: StoreParts, ref: RefOf): port.Events {
+  const { core, feeds } = parts;
+  return {
+    create: async (runId, value, params) => {
+      const event = border.checkedEvent(value);
+      const request = requestOf(parts, ref(runId), [event], params);
+      const answer = await core.call("events", "create", request);
+      const stored = present(answer.items[0], "a write answers for its event");
+      if (stored.kind === "refused") throw stored.error;
+      return { event: storedEvent(runId, event, stored), ...writtenOf(runId, answer) };
+    },
+    createBatch: async (runId, values, params) => {
+      const events = border.checkedBatch(values);
+      const request = requestOf(parts, ref(runId), events, params);
+      if (request.send !== null || request.resumeId !== null) {
+        throw refusedOnBatch();
+      }
+      const answer = await core.call("events", "createBatch", request);
+      const results = answer.items.map((item, i): port.BatchItemResult => {
+        if (item.kind === "refused") return item;
+        const event = present(events[i], "each item of a batch is answered for");
+        return { kind: "committed", event: storedEvent(runId, event, item) };
+      });
+      return { results, ...writtenOf(runId, answer) };
+    },
+    list: async (runId, params = {}) => {
+      params.signal?.throwIfAborted();
+      const max = border.LIST_EVENTS_MAX;
+      const page = await core.call("events", "list", {
+        ...ref(runId),
+        afterSlot: positionOf(
+          border.checkedInteger("afterSlot", params.afterSlot ?? 0, 0, Number.MAX_SAFE_INTEGER),
+        ),
+        limit: border.checkedInteger("limit", params.limit ?? max, 1, max),
+        correlationId: params.correlationId === undefined ? null : entityIdOf(params.correlationId),
+      });
+      params.signal?.throwIfAborted();
+      const { digestBefore } = page;
+      return {
+        events: eventsIn(runId, page.rows),
+        hasMore: page.hasMore,
+        snapshot: page.snapshot,
+        digestBefore: digestBefore === null ? null : Buffer.from(digestBefore).toString("hex"),
+      };
+    },
+    get: async (runId, slot) => {
+      const place = { ...ref(runId), slot: checkedSlot("slot", slot) };
+      return eventsIn(runId, await core.call("events", "get", place))[0] ?? null;
+    },
+    subscribe: async (runId, afterSlot, onEvent, options) => {
+      if (feeds === null) throw border.unfinished("events.subscribe");
+      const position = checkedSlot("afterSlot", afterSlot);
+      return feeds.subscribe(ref(runId), position, onEvent, options);
+    },
+  };
+}
+
+function checkedSlot(field: string, value: unknown) {
+  return positionOf(border.checkedInteger(field, value, 0, Number.MAX_SAFE_INTEGER));
+}
+
+function refusedOnBatch() {
+  return border.invalid("params", "send or resumeId", "without these two on a batch");
+}
+
+function requestOf(
+  { clock, newMessageId }: StoreParts,
+  run: RunRef,
+  events: readonly NewEvent[],
+  params: port.CreateParams | undefined,
+): AppendRequest {
+  const { fence, resumeId } = border.checkedParams(params);
+  const now = clock.now();
+  const send = params?.send === undefined ? null : checkedSendOf(run, params.send);
+  return {
+    ...run,
+    items: events.map(checkedItem),
+    fence,
+    resumeId,
+    now,
+    send: send === null ? null : { ...send, messageId: newMessageId(now) },
+  };
+}
+
+function checkedItem(event: NewEvent): AppendItem {
+  const item = itemOf(event);
+  border.checkPlainBytes(item.body.length, event);
+  return item;
+}
+
+function storedEvent(
+  runId: RunId,
+  event: NewEvent,
+  stored: Extract<StoredItem, { kind: "stored" }>,
+): RunEvent {
+  const { slot, createdAt, digest, body } = stored;
+  if (body !== null) return eventOf(runId, { slot, createdAt, digest, body });
+  const { eventType, eventData, correlationId, specVersion } = event;
+  return {
+    runId,
+    slot,
+    eventId: eventIdOf(slot),
+    eventType,
+    eventData,
+    correlationId,
+    createdAt,
+    specVersion,
+    digest: Buffer.from(digest).toString("hex"),
+  } as RunEvent;
+}
+
+function writtenOf(runId: RunId, { allocated, report, hasMore }: AppendAnswer) {
+  return { allocated, events: eventsIn(runId, report), hasMore };
+}
+
+function eventsIn(runId: RunId, packed: Uint8Array): RunEvent[] {
+  return unpackRows(packed).map((row) => eventOf(runId, row));
+}
+
+function runsOf(tenantId: TenantId, { core }: StoreParts, ref: RefOf): port.Runs {
+  return {
+    get: async (runId) => {
+      const run = await core.call("rows", "run", ref(runId));
+      return run === null ? null : runRowOf(run);
+    },
+    list: async (given = {}) => {
+      const filter = border.refusing("filter", () => filterSchema.parse(given)) as port.RunFilter;
+      const below = border.positionFrom(filter.cursor, runCursor);
+      const limit = border.checkedLimit(filter);
+      const page = await core.call("rows", "runs", tenantId, filter, below, limit);
+      return {
+        data: page.runs.map(runRowOf),
+        cursor: page.next === null ? null : border.cursorOf(page.next),
+      };
+    },
+    park: async (runId, reason) => {
+      const checked = border.refusing("reason", () => parkedSchema.parse(reason));
+      await core.call("rows", "park", ref(runId), checked);
+    },
+    unpark: async (runId) => core.call("rows", "unpark", ref(runId)),
+    purgeFinished: async (finishedBefore, limit) =>
+      core.call(
+        "rows",
+        "purgeFinished",
+        tenantId,
+        border.checkedInteger("finishedBefore", finishedBefore, 0, Number.MAX_SAFE_INTEGER),
+        border.checkedInteger("limit", limit, 1, border.PAGE_MAX),
+      ),
+  };
+}
+
+function runRowOf(run: RunRecord): port.RunRow {
+  const { key: _key, tenantId: _tenantId, digest: _digest, seq, seqInBand, ...row } = run;
+  return { ...row, counts: { seq, seqInBand } };
+}
+
+async function entityOf(core: Core, run: RunRef, kind: EntityRecord["kind"], id: string) {
+  return core.call("rows", "entity", run, kind, entityIdOf(id));
+}
+
+async function entityPage<T>(
+  core: Core,
+  run: RunRef,
+  kind: EntityRecord["kind"],
+  params: port.PageParams | undefined,
+  rowOf: (answer: EntityAnswer) => T | null,
+): Promise<port.Page<T>> {
+  const after = positionOf(border.positionFrom(params?.cursor, slotCursor) ?? 0);
+  const page = await core.call("rows", "entities", run, kind, after, border.checkedLimit(params));
+  return {
+    data: page.entities.map(rowOf).filter((row) => row !== null),
+    cursor: page.next === null ? null : border.cursorOf(page.next),
+  };
+}
+
+function stepOf(answer: EntityAnswer | null): port.StepRow | null {
+  if (answer?.record.kind !== "step") return null;
+  return { stepId: answer.record.id, ...answer.record.body };
+}
+
+function waitOf(answer: EntityAnswer | null): port.WaitRow | null {
+  if (answer?.record.kind !== "wait") return null;
+  return { waitId: answer.record.id, ...answer.record.body };
+}
+
+function hookOf(runId: RunId, answer: EntityAnswer | null): port.HookRow | null {
+  if (answer?.record.kind !== "hook") return null;
+  const { id, body } = answer.record;
+  const created = decodeBody(present(answer.createdBody, "a hook's creation stands in its log"));
+  const { token, metadata } = created.eventData as { token: Uint8Array; metadata?: Uint8Array };
+  return {
+    hookId: id,
+    runId,
+    tokenHash: body.tokenHash,
+    token,
+    metadata: metadata ?? null,
+    isWebhook: body.isWebhook,
+    isSystem: body.isSystem,
+    status: body.status === "open" ? "open" : "disposed",
+    createdAt: body.createdAt,
+    tokenRetentionUntil: body.tokenRetentionUntil,
+    claimedFrom: body.claimedFrom,
+  };
+}
+
+function snapshotsOf(core: Core, ref: RefOf): port.Snapshots {
+  return {
+    put: async (runId, { slot, digest, bytes }) =>
+      core.call("cells", "putSnapshot", ref(runId), {
+        slot: checkedSlot("slot", slot),
+        digest: border.checkedHash("digest", digest),
+        bytes: border.checkedBytes("bytes", bytes, border.SNAPSHOT_BYTES_MAX),
+      }),
+    get: async (runId) => core.call("cells", "snapshot", ref(runId)),
+    delete: async (runId) => core.call("cells", "deleteSnapshot", ref(runId)),
+  };
+}
+
+function bundlesOf(tenantId: TenantId, core: Core): port.Bundles {
+  return {
+    put: async (bundle) => core.call("cells", "putBundle", tenantId, checkedBundle(bundle)),
+    get: async (hash) => core.call("cells", "bundle", tenantId, bundleHashOf(hash)),
+    list: async (params) => {
+      const offset = border.positionFrom(params?.cursor, offsetCursor) ?? 0;
+      const limit = border.checkedLimit(params);
+      const all = await core.call("cells", "bundles", tenantId);
+      const end = offset + limit;
+      return {
+        data: all.slice(offset, end),
+        cursor: end < all.length ? border.cursorOf(end) : null,
+      };
+    },
+    delete: async (hash) => core.call("cells", "deleteBundle", tenantId, bundleHashOf(hash)),
+    setAlias: async (alias, hash) =>
+      core.call(
+        "cells",
+        "setAlias",
+        tenantId,
+        border.checkedName("alias", alias),
+        bundleHashOf(hash),
+      ),
+    getAlias: async (alias) =>
+      core.call("cells", "alias", tenantId, border.checkedName("alias", alias)),
+    listAliases: async () => core.call("cells", "aliases", tenantId),
+  };
+}
+
+function checkedBundle(bundle: port.StoredBundle): port.StoredBundle {
+  const max = border.BUNDLE_BYTES_MAX;
+  return {
+    hash: bundleHashOf(bundle.hash),
+    workflowCode: border.checkedText("workflowCode", bundle.workflowCode, max),
+    stepCode: border.checkedText("stepCode", bundle.stepCode, max),
+    manifest: border.checkedText("manifest", bundle.manifest, max),
+    guestLibrary: border.checkedText("guestLibrary", bundle.guestLibrary, max),
+    createdAt: border.checkedInteger("createdAt", bundle.createdAt, 0, 8.64e15),
+  };
+}
+
+function blobsOf(core: Core, ref: RefOf): port.Blobs {
+  return {
+    put: async (runId, key, bytes) =>
+      core.call(
+        "cells",
+        "putBlob",
+        ref(runId),
+        border.checkedName("key", key),
+        border.checkedBytes("bytes", bytes, border.BLOB_BYTES_MAX),
+      ),
+    get: async (runId, key) =>
+      core.call("cells", "blob", ref(runId), border.checkedName("key", key)),
+    delete: async (runId, key) =>
+      core.call("cells", "deleteBlob", ref(runId), border.checkedName("key", key)),
+  };
+}
+
+function streamsOf(core: Core, ref: RefOf): port.Streams {
+  const name = (value: string) => border.checkedName("name", value);
+  return {
+    write: async (runId, stream, chunks) => {
+      const max = border.STREAM_CHUNKS_PER_WRITE_MAX;
+      border.checkedInteger("chunks", chunks.length, 0, max);
+      const checked = chunks.map((chunk) =>
+        border.checkedBytes("chunk", chunk, border.STREAM_CHUNK_BYTES_MAX),
+      );
+      return core.call("cells", "writeStream", ref(runId), name(stream), checked);
+    },
+    close: async (runId, stream) => core.call("cells", "closeStream", ref(runId), name(stream)),
+    getChunks: async (runId, stream, { startIndex, limit }) =>
+      core.call(
+        "cells",
+        "chunks",
+        ref(runId),
+        name(stream),
+        border.checkedInteger("startIndex", startIndex, 0, Number.MAX_SAFE_INTEGER),
+        border.checkedLimit(limit === undefined ? {} : { limit }),
+      ),
+    getInfo: async (runId, stream) => core.call("cells", "streamInfo", ref(runId), name(stream)),
+    list: async (runId) => core.call("cells", "streams", ref(runId)),
+  };
+}
