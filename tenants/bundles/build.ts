@@ -19,15 +19,15 @@ import {
   type Manifest,
 } from "./manifest.ts";
 import { buildSide, type Shims, type SideResult } from "./side-build.ts";
-import { guestLibraryText, stepShims, workflowShims } from "./shims.ts";
+import { builtShims, guestLibraryText } from "./shims.ts";
 import { Sources, type KnownFile } from "./sources.ts";
 
 export interface BuildRequest {
   readonly projectRoot: string;
   /** Files or folders below the root that hold the workflows. */
   readonly entries: readonly string[];
-  /** What the SDK's module names mean in heaps; our guest library's, unless a test says so. */
-  readonly workflowShims?: Shims;
+  /** What the SDK's module names mean; the guest library's modules, unless a test says so. */
+  readonly shims?: Shims;
   /** The guest library that the bundle is pinned to; this build's, unless a test says so. */
   readonly guestLibrary?: string;
 }
@@ -48,7 +48,7 @@ export interface BuiltBundle {
 export async function buildBundle(request: BuildRequest): Promise<BuiltBundle> {
   const sources = await Sources.at(request.projectRoot);
   const entries = (await Promise.all(request.entries.map((one) => sources.entryFiles(one)))).flat();
-  const sides = await buildBothSides(sources, entries, request.workflowShims ?? workflowShims());
+  const sides = await buildBothSides(sources, entries, request.shims ?? builtShims());
   const manifest = manifestOf(sides);
   if (workflowIdsOf(manifest).length === 0) {
     throw new BatonError(
@@ -87,7 +87,7 @@ async function buildBothSides(
   for (;;) {
     const [workflow, step] = await Promise.all([
       buildSide({ side: "workflow", sources, entries: ordered(workflowEntries), shims }),
-      buildSide({ side: "step", sources, entries: ordered(stepEntries), shims: stepShims() }),
+      buildSide({ side: "step", sources, entries: ordered(stepEntries), shims }),
     ]);
     const known = [...sources.known.values()];
     const nextWorkflow = new Set([...workflowEntries, ...pathsOf(known, isNeededByWorkflows)]);

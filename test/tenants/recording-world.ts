@@ -148,6 +148,7 @@ export class RecordingWorld {
         list: noPage,
         park: () => Promise.resolve(),
         unpark: () => Promise.resolve(false),
+        purgeFinished: () => Promise.resolve(0),
       },
       steps: { get: none, list: noPage },
       waits: { get: none, list: noPage },
@@ -231,5 +232,6 @@ function hookRow(event: RunEvent & { eventType: "hook_created" }): HookRow {
     status: "open",
     createdAt: 0,
     tokenRetentionUntil: null,
+    claimedFrom: null,
   };
 }

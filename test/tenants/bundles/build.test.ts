@@ -274,7 +274,6 @@ describe("what each side holds", () => {
     ]);
     const loaded = join(projectOf({ "step.mjs": bundle.stepCode }), "step.mjs");
     const global = globalThis as Record<symbol, unknown>;
-    global[Symbol.for("baton.step")] = { workflow: {}, api: {}, errors: {} };
     await import(/* @vite-ignore */ loaded);
     const steps = global[Symbol.for("@workflow/core//registeredSteps")] as Map<
       string,

@@ -34,7 +34,7 @@ export function build(files: Files, entries: readonly string[] = ["src"]): Promi
   return buildBundle({
     projectRoot: projectOf(files),
     entries,
-    workflowShims: STUB_SHIMS,
+    shims: STUB_SHIMS,
     guestLibrary: "guest",
   });
 }
@@ -55,10 +55,6 @@ export function link(bundle: BuiltBundle): LinkedBundle {
   const called: LinkedBundle["called"] = [];
   let closureVars: Record<string, unknown> | undefined;
   const stepSide = vm.createContext({ console });
-  vm.runInContext(
-    `globalThis[Symbol.for("baton.step")] = { workflow: {}, api: {}, errors: {} };`,
-    stepSide,
-  );
   const stepGlobal = vm.runInContext("globalThis", stepSide) as Record<symbol, unknown>;
   stepGlobal[Symbol.for("WORKFLOW_STEP_CONTEXT_STORAGE")] = { getStore: () => ({ closureVars }) };
   vm.runInContext(bundle.stepCode, stepSide);
