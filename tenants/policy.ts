@@ -1,0 +1,128 @@
+/**
+ * What the engine asks about tenants, answered: the `Tenants` port.
+ *
+ * Owns the caches of standings (short-lived, so that a suspension takes hold within a second) and
+ * of bundles (immutable, bounded in bytes). Decides nothing of a run.
+ */
+import { bundleHashOf, type BundleHash, type RunRef, type TenantId } from "../engine/ids.ts";
+import type { Clock } from "../engine/ports/host.ts";
+import type { TenantStanding, Tenants, UsageSample } from "../engine/ports/tenants.ts";
+import type { StoredBundle, World } from "../engine/ports/world.ts";
+import { isBatonError } from "../engine/errors.ts";
+import { Lru } from "./lru.ts";
+import { tenantLimitsOf } from "./quota.ts";
+import type { TenantRegistry } from "./registry.ts";
+import type { UsageCounters } from "./usage.ts";
+import type { Place, Vault } from "./vault.ts";
+
+/** How old a standing may be when it is used. */
+const STANDING_AGE_MS_MAX = 1000;
+const STANDINGS_MAX = 10_000;
+/** Sources kept over all bundles, in UTF-16 units. */
+const BUNDLE_CACHE_UNITS_MAX = 64 * 1024 * 1024;
+
+export interface PolicyParts {
+  readonly world: Pick<World, "forTenant">;
+  readonly registry: TenantRegistry;
+  readonly vault: Vault;
+  readonly usage: UsageCounters;
+  readonly clock: Clock;
+}
+
+export class TenantPolicy implements Tenants {
+  readonly #parts: PolicyParts;
+  readonly #standings = new Lru<TenantId, { at: number; standing: TenantStanding | null }>(
+    STANDINGS_MAX,
+  );
+  readonly #bundles = new Lru<string, StoredBundle>(
+    BUNDLE_CACHE_UNITS_MAX,
+    (bundle) =>
+      bundle.workflowCode.length +
+      bundle.stepCode.length +
+      bundle.manifest.length +
+      bundle.guestLibrary.length,
+  );
+
+  constructor(parts: PolicyParts) {
+    this.#parts = parts;
+  }
+
+  async standingOf(tenantId: TenantId): Promise<TenantStanding | null> {
+    const now = this.#parts.clock.now();
+    const known = this.#standings.get(tenantId);
+    if (known !== undefined && now - known.at < STANDING_AGE_MS_MAX) return known.standing;
+    const tenant = await this.#parts.registry.get(tenantId);
+    const standing =
+      tenant === null
+        ? null
+        : {
+            status: tenant.status,
+            limits: tenantLimitsOf(this.#parts.registry.quotas(tenant)),
+          };
+    this.#standings.set(tenantId, { at: now, standing });
+    return standing;
+  }
+
+  async bundleOf(tenantId: TenantId, deploymentId: string) {
+    const bundle = await this.storedBundleOf(tenantId, deploymentId);
+    if (bundle === null) return null;
+    const { hash, workflowCode, guestLibrary } = bundle;
+    return { tenantId, hash, workflowCode, guestLibrary };
+  }
+
+  /** A bundle with both sides, or null if the tenant has none of this hash. */
+  async storedBundleOf(tenantId: TenantId, deploymentId: string): Promise<StoredBundle | null> {
+    const hash = hashOrNull(deploymentId);
+    if (hash === null) return null;
+    const key = `${tenantId}/${hash}`;
+    const known = this.#bundles.get(key);
+    if (known !== undefined) return known;
+    const stored = await this.#parts.world.forTenant(tenantId).bundles.get(hash);
+    if (stored !== null) this.#bundles.set(key, stored);
+    return stored;
+  }
+
+  count(tenantId: TenantId, sample: UsageSample): void {
+    this.#parts.usage.add(tenantId, sample);
+  }
+
+  async tokenHash(tenantId: TenantId, token: string): Promise<string> {
+    return (await this.#parts.vault.forTenant(tenantId)).tokenHash(token);
+  }
+
+  async sealSnapshot(
+    run: RunRef,
+    plain: Uint8Array,
+    boundTo: readonly string[],
+  ): Promise<Uint8Array> {
+    const keys = await this.#parts.vault.forTenant(run.tenantId);
+    return keys.seal(snapshotPlace(run, boundTo), plain);
+  }
+
+  async openSnapshot(
+    run: RunRef,
+    sealed: Uint8Array,
+    boundTo: readonly string[],
+  ): Promise<Uint8Array | null> {
+    const keys = await this.#parts.vault.forTenant(run.tenantId);
+    try {
+      return keys.open(snapshotPlace(run, boundTo), sealed);
+    } catch (error) {
+      // A snapshot is a cache: one that does not open is as good as none.
+      if (isBatonError(error, "PAYLOAD_UNREADABLE")) return null;
+      throw error;
+    }
+  }
+}
+
+function snapshotPlace(run: RunRef, boundTo: readonly string[]): Place {
+  return { run, purpose: "snapshot", binding: boundTo };
+}
+
+function hashOrNull(deploymentId: string): BundleHash | null {
+  try {
+    return bundleHashOf(deploymentId);
+  } catch {
+    return null;
+  }
+}

@@ -1,0 +1,174 @@
+/**
+ * Quotas: what one tenant may use, and what no tenant may exceed.
+ *
+ * Owns the names, bounds and defaults of every quota, and the limits that follow from them. Pure.
+ * Where a quota is enforced is said by who reads it; null means that the tenant has no such limit.
+ */
+import { z } from "zod";
+import { BatonError } from "../engine/errors.ts";
+import type { HeapLimits } from "../engine/ports/sandbox.ts";
+import type { TenantLimits } from "../engine/ports/tenants.ts";
+
+const KIB = 1024;
+const MIB = 1024 * KIB;
+const GIB = 1024 * MIB;
+const DAY_MS = 86_400_000;
+
+/** A heap is never larger: what its wasm memory is bounded to. */
+export const HEAP_BYTES_MAX = 128 * MIB;
+/** Smaller, no heap comes to life: 5.4 MB are taken before any code runs. */
+const HEAP_BYTES_MIN = 6 * MIB;
+
+const count = z.number().int().min(0).max(Number.MAX_SAFE_INTEGER);
+const limit = count.nullable();
+
+export const quotasSchema = z.strictObject({
+  /** Linear memory of one heap. Past it the run fails with `HEAP_LIMIT_EXCEEDED`. */
+  heapBytesMax: z.number().int().min(HEAP_BYTES_MIN).max(HEAP_BYTES_MAX),
+  /** CPU per consumed event. Past it the run fails with `CPU_LIMIT_EXCEEDED`. */
+  cpuSoftMs: z.number().int().min(1).max(60_000),
+  cpuHardMs: z.number().int().min(1).max(120_000),
+  /** Past it the tenant's passes wait. */
+  cpuMsPerMinuteMax: limit,
+  liveHeapBytesMax: limit,
+  snapshotBytesMax: limit,
+  /** Both sides and the manifest of one bundle. */
+  bundleBytesMax: limit,
+  bundlesMax: limit,
+  payloadInlineBytesMax: count,
+  payloadBytesMax: count,
+  eventsWarn: limit,
+  eventsMax: limit,
+  /** Open steps, waits and hooks of one run. */
+  openOperationsMax: limit,
+  hookPayloadsPerRunPerSecondMax: limit,
+  runsDeliveredMax: limit,
+  openRunsMax: limit,
+  startsPerSecondMax: limit,
+  stepsMax: limit,
+  socketsMax: limit,
+  egressBytesPerMinuteMax: limit,
+  feedsPerRunMax: limit,
+  feedsMax: limit,
+  consoleBytesPerPassMax: limit,
+  streamBytesPerRunMax: limit,
+  /** Hard at twice as much. */
+  storedBytesMax: limit,
+  requestsPerSecondPerKeyMax: limit,
+  /** How long finished runs are kept. */
+  retentionMs: limit,
+});
+
+export type Quotas = z.infer<typeof quotasSchema>;
+export type QuotaName = keyof Quotas;
+
+/** What a tenant of a server has unless its record says otherwise. */
+export const SERVER_QUOTAS: Quotas = {
+  heapBytesMax: 32 * MIB,
+  cpuSoftMs: 250,
+  cpuHardMs: 1000,
+  cpuMsPerMinuteMax: 30_000,
+  liveHeapBytesMax: 256 * MIB,
+  snapshotBytesMax: GIB,
+  bundleBytesMax: 4 * MIB,
+  bundlesMax: 100,
+  payloadInlineBytesMax: 128 * KIB,
+  payloadBytesMax: 32 * MIB,
+  eventsWarn: 10_000,
+  eventsMax: 100_000,
+  openOperationsMax: 5000,
+  hookPayloadsPerRunPerSecondMax: 100,
+  runsDeliveredMax: 100,
+  openRunsMax: 100_000,
+  startsPerSecondMax: 50,
+  stepsMax: 50,
+  socketsMax: 50,
+  egressBytesPerMinuteMax: 100 * MIB,
+  feedsPerRunMax: 2,
+  feedsMax: 64,
+  consoleBytesPerPassMax: 64 * KIB,
+  streamBytesPerRunMax: 64 * MIB,
+  storedBytesMax: GIB,
+  requestsPerSecondPerKeyMax: 100,
+  retentionMs: 7 * DAY_MS,
+};
+
+/** What the embedded library's one tenant has: only its heaps and their CPU are limited. */
+export const EMBEDDED_QUOTAS: Quotas = {
+  ...(Object.fromEntries(
+    Object.entries(quotasSchema.shape)
+      .filter(([, schema]) => schema.safeParse(null).success)
+      .map(([name]) => [name, null]),
+  ) as { [name in QuotaName]: null }),
+  heapBytesMax: SERVER_QUOTAS.heapBytesMax,
+  cpuSoftMs: SERVER_QUOTAS.cpuSoftMs,
+  cpuHardMs: SERVER_QUOTAS.cpuHardMs,
+  payloadInlineBytesMax: SERVER_QUOTAS.payloadInlineBytesMax,
+  payloadBytesMax: SERVER_QUOTAS.payloadBytesMax,
+};
+
+/** A tenant's own quotas: what its record sets, over the defaults. */
+export const quotaOverridesSchema = quotasSchema.partial();
+export type QuotaOverrides = z.infer<typeof quotaOverridesSchema>;
+
+/** The quotas that hold. Refuses with `INVALID_ARGUMENT` what contradicts itself. */
+export function quotasOf(defaults: Quotas, overrides: QuotaOverrides): Quotas {
+  const quotas = { ...defaults, ...overrides } as Quotas;
+  const ordered = [
+    ["cpuSoftMs", "cpuHardMs"],
+    ["eventsWarn", "eventsMax"],
+    ["payloadInlineBytesMax", "payloadBytesMax"],
+  ] as const;
+  for (const [lower, upper] of ordered) {
+    const used = quotas[lower];
+    const allowed = quotas[upper];
+    if (used === null || allowed === null || used <= allowed) continue;
+    throw new BatonError("INVALID_ARGUMENT", `${lower} is at most ${upper}`, {
+      field: lower,
+      used,
+      allowed,
+    });
+  }
+  return quotas;
+}
+
+/** Limits that heaps have beside the tenant's quotas. */
+const HEAP_FIXED = {
+  stackBytesMax: 256 * KIB,
+  /** A promise loop that waits for nothing outside runs into the CPU limit first, or into this. */
+  jobsPerEventMax: 1_000_000,
+} as const;
+
+/** A heap needs a number where a tenant has no limit. */
+const UNLIMITED = Number.MAX_SAFE_INTEGER;
+
+export function heapLimitsOf(quotas: Quotas): HeapLimits {
+  return {
+    ...HEAP_FIXED,
+    heapBytesMax: quotas.heapBytesMax,
+    cpuSoftMs: quotas.cpuSoftMs,
+    cpuHardMs: quotas.cpuHardMs,
+    openOperationsMax: quotas.openOperationsMax ?? UNLIMITED,
+    payloadBytesMax: quotas.payloadBytesMax,
+    consoleBytesPerPassMax: quotas.consoleBytesPerPassMax ?? UNLIMITED,
+  };
+}
+
+export function tenantLimitsOf(quotas: Quotas): TenantLimits {
+  return {
+    heap: heapLimitsOf(quotas),
+    eventsWarn: quotas.eventsWarn,
+    eventsMax: quotas.eventsMax,
+  };
+}
+
+/** The refusal for a use beyond a quota, or null if it fits. */
+export function breachOf(quotas: Quotas, field: QuotaName, used: number): BatonError | null {
+  const allowed = quotas[field];
+  if (allowed === null || used <= allowed) return null;
+  return new BatonError("QUOTA_EXCEEDED", `${field}: ${used} is over ${allowed}`, {
+    field,
+    used,
+    allowed,
+  });
+}
