@@ -17,18 +17,24 @@ import { callingThread } from "./calling-thread.ts";
 import { SEED_BYTES } from "./draws.ts";
 import { HeapProxy } from "./heap-proxy.ts";
 import type { Lodging, LodgingRequest, Places } from "./place.ts";
+import { ThreadPlaces } from "./threads.ts";
+import type { ThreadsOptions } from "./threads.ts";
 import type { BundleRef, InspectAnswer, OpenAnswer } from "./wire.ts";
 
 export type SandboxOptions =
+  /** Worker threads of this process: stops programs and bounds memory. */
+  | ({ readonly form: "threads" } & ThreadsOptions)
   /** Only for tests: a program that cannot be interrupted hangs the process. */
-  { readonly form: "calling-thread" };
+  | { readonly form: "calling-thread" };
 
 export function createSandbox(options: SandboxOptions): Sandbox {
   switch (options.form) {
+    case "threads":
+      return new PlacedSandbox(new ThreadPlaces(options));
     case "calling-thread":
       return new PlacedSandbox(callingThread());
     default:
-      return assertNever(options.form);
+      return assertNever(options);
   }
 }
 
@@ -44,7 +50,12 @@ class PlacedSandbox implements Sandbox {
     const lodging = await this.#lodge({ tenantId: bundle.tenantId, runId: null, limits });
     try {
       const answer = await supplied(bundle, lodging, () =>
-        lodging.place.order({ kind: "inspect", bundle: refOf(bundle), limits }),
+        lodging.place.order({
+          kind: "inspect",
+          heapId: lodging.heapId,
+          bundle: refOf(bundle),
+          limits,
+        }),
       );
       return admissionOf(answer);
     } finally {

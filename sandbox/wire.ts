@@ -4,6 +4,7 @@
  *
  * What comes back from a heap comes back as text; only the main side reads it (border.ts).
  */
+import { assertNever } from "../engine/assert.ts";
 import type { BundleHash, RunId, TenantId } from "../engine/ids.ts";
 import type {
   BundleFailure,
@@ -49,7 +50,12 @@ export type Order =
       readonly heapId: HeapId;
       readonly binding: SnapshotBinding;
     }
-  | { readonly kind: "inspect"; readonly bundle: BundleRef; readonly limits: HeapLimits }
+  | {
+      readonly kind: "inspect";
+      readonly heapId: HeapId;
+      readonly bundle: BundleRef;
+      readonly limits: HeapLimits;
+    }
   /** `isReusable`: nothing went wrong in it, as far as the main side knows. Answered by nothing. */
   | { readonly kind: "close"; readonly heapId: HeapId; readonly isReusable: boolean };
 
@@ -104,3 +110,41 @@ export type AnswerTo<T extends Order["kind"]> = T extends "open"
       : T extends "inspect"
         ? InspectAnswer
         : null;
+
+/** What a guest thread starts with. */
+export interface ThreadData {
+  readonly module: WebAssembly.Module;
+  readonly progress: SharedArrayBuffer;
+}
+
+/** The first message of a guest thread; `threadId` as the system numbers threads. */
+export interface ThreadHello {
+  readonly threadId: number | null;
+}
+
+export interface NumberedOrder {
+  readonly number: number;
+  readonly order: Order;
+}
+
+export interface NumberedAnswer {
+  readonly number: number;
+  readonly answer: Answer | null;
+}
+
+/** The answer to an order whose place is gone. */
+export function lostAnswer(order: Order, reason: string): Answer | null {
+  switch (order.kind) {
+    case "open":
+    case "pass":
+    case "inspect":
+      return { kind: "lost", reason };
+    case "snapshot":
+      return { kind: "none" };
+    case "bundle":
+    case "close":
+      return null;
+    default:
+      return assertNever(order);
+  }
+}

@@ -1,0 +1,190 @@
+/**
+ * The form with worker threads: as many guest threads as there are cores, spread over by run, and
+ * one more for tenants whose code overran lately.
+ *
+ * A thread may be killed at any instant, with all heaps on it. They are answered "lost", resume
+ * from snapshot and log elsewhere, and their runs see no error.
+ */
+import { availableParallelism, totalmem } from "node:os";
+import { BatonError } from "../engine/errors.ts";
+import type { RunId, TenantId } from "../engine/ids.ts";
+import { GuestThread } from "./guest-thread.ts";
+import type { ThreadEvents } from "./guest-thread.ts";
+import { exceeded } from "./limits.ts";
+import type { Lodging, LodgingRequest, Places } from "./place.ts";
+import { Conduct, MemoryBudget } from "./placement.ts";
+import type { ProgressRecord } from "./progress.ts";
+import { WATCHDOG_DEFAULTS, Watchdog } from "./watchdog.ts";
+import type { Verdict, WatchdogOptions } from "./watchdog.ts";
+import { compileModule } from "./wasm.ts";
+import type { Answer, HeapId, Order } from "./wire.ts";
+
+/** Something that an operator may want to know; never of a tenant's making beyond its names. */
+export interface Incident {
+  readonly kind: "cpu_overrun" | "wall_overrun" | "thread_died";
+  readonly reason: string;
+  readonly tenantId: TenantId | null;
+  readonly runId: RunId | null;
+}
+
+export interface ThreadsOptions {
+  /** Guest threads besides the penalty thread; by default one a core. */
+  readonly threads?: number;
+  /** What all heaps together may take; by default half of the machine's memory. */
+  readonly heapBytesMax?: number;
+  readonly watchdog?: Partial<WatchdogOptions>;
+  readonly onIncident?: (incident: Incident) => void;
+}
+
+interface Lodger {
+  readonly tenantId: TenantId;
+  readonly runId: RunId | null;
+  readonly thread: GuestThread;
+  readonly cpuHardMs: number;
+}
+
+export class ThreadPlaces implements Places {
+  readonly #module = compileModule();
+  readonly #threadsMax: number;
+  readonly #memory: MemoryBudget;
+  readonly #conduct = new Conduct();
+  readonly #watchdog: Watchdog<GuestThread>;
+  readonly #onIncident: (incident: Incident) => void;
+  readonly #threads = new Set<GuestThread>();
+  readonly #lodgers = new Map<HeapId, Lodger>();
+  #penaltyThread: GuestThread | null = null;
+  #lastHeapId: HeapId = 0;
+  #isClosed = false;
+
+  constructor(options: ThreadsOptions) {
+    this.#threadsMax = options.threads ?? availableParallelism();
+    const heapBytesMax = options.heapBytesMax ?? totalmem() / 2;
+    this.#memory = new MemoryBudget(heapBytesMax, this.#threadsMax + 1);
+    this.#onIncident = options.onIncident ?? (() => undefined);
+    this.#watchdog = new Watchdog(
+      { ...WATCHDOG_DEFAULTS, ...options.watchdog },
+      (thread, verdict) => this.#end(thread, verdict),
+    );
+  }
+
+  async lodge({ tenantId, runId, limits }: LodgingRequest): Promise<Lodging> {
+    const reservation = await this.#memory.reserve(limits.heapBytesMax);
+    if (this.#isClosed) {
+      reservation.release();
+      throw new BatonError("CLOSED", "the sandbox is closed");
+    }
+    const thread = this.#conduct.isPenalized(tenantId, performance.now())
+      ? (this.#penaltyThread ??= this.#start())
+      : this.#leastBusy();
+    const heapId = ++this.#lastHeapId;
+    this.#lodgers.set(heapId, { tenantId, runId, thread, cpuHardMs: limits.cpuHardMs });
+    return {
+      place: thread,
+      heapId,
+      note: (heapBytes) => reservation.note(heapBytes),
+      release: () => {
+        this.#lodgers.delete(heapId);
+        reservation.release();
+      },
+    };
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    this.#watchdog.stop();
+    const all = [...this.#threads, ...(this.#penaltyThread === null ? [] : [this.#penaltyThread])];
+    await Promise.all(all.map((thread) => thread.kill("the sandbox was closed")));
+  }
+
+  /** Starts threads up to their number first; then the one with the fewest heaps. */
+  #leastBusy(): GuestThread {
+    if (this.#threads.size < this.#threadsMax) {
+      const idle = [...this.#threads].find((thread) => this.#lodgersOn(thread) === 0);
+      if (idle !== undefined) return idle;
+      const thread = this.#start();
+      this.#threads.add(thread);
+      return thread;
+    }
+    const [first, ...others] = [...this.#threads].map((thread) => ({
+      thread,
+      load: thread.queued + this.#lodgersOn(thread),
+    }));
+    return others.reduce(
+      (least, other) => (other.load < least.load ? other : least),
+      first as { thread: GuestThread; load: number },
+    ).thread;
+  }
+
+  #lodgersOn(thread: GuestThread): number {
+    let count = 0;
+    for (const lodger of this.#lodgers.values()) if (lodger.thread === thread) count++;
+    return count;
+  }
+
+  #start(): GuestThread {
+    const events: ThreadEvents = {
+      busy: (thread) => this.#watchdog.watch(thread),
+      answered: (order, answer) => this.#learn(order, answer),
+      died: (thread, reason) => this.#forget(thread, reason),
+    };
+    return new GuestThread(this.#module, events);
+  }
+
+  /** A run that was stopped by its soft limit brings its tenant's next heaps under watch. */
+  #learn(order: Order, answer: Answer | null): void {
+    if (answer?.kind !== "limit" || answer.exceeded.code !== "CPU_LIMIT_EXCEEDED") return;
+    const lodger = "heapId" in order ? this.#lodgers.get(order.heapId) : undefined;
+    if (lodger !== undefined) this.#conduct.penalize(lodger.tenantId, performance.now());
+  }
+
+  #forget(thread: GuestThread, reason: string): void {
+    this.#threads.delete(thread);
+    if (this.#penaltyThread === thread) this.#penaltyThread = null;
+    if (this.#isClosed) return;
+    this.#onIncident({ kind: "thread_died", reason, tenantId: null, runId: null });
+  }
+
+  #end(thread: GuestThread, verdict: Exclude<Verdict, { kind: "fine" }>): void {
+    if (verdict.kind === "wall_overrun") {
+      const reason = "the thread made no progress in time";
+      this.#onIncident({ kind: "wall_overrun", reason, tenantId: null, runId: null });
+      void thread.kill(reason);
+      return;
+    }
+    const { work, usedMs } = verdict;
+    const culprit = this.#lodgers.get(work.heapId);
+    const isConvicted = culprit !== undefined && this.#isConvicted(culprit, work);
+    const reason = "a program on the thread overran its CPU limit";
+    this.#onIncident({
+      kind: "cpu_overrun",
+      reason,
+      tenantId: culprit?.tenantId ?? null,
+      runId: culprit?.runId ?? null,
+    });
+    void thread.kill(reason, (order) =>
+      isConvicted && isWorkOf(order, work.heapId) ? conviction(work, usedMs) : null,
+    );
+  }
+
+  /** A bundle that is only looked at has no run to spare: its first overrun refuses it. */
+  #isConvicted({ tenantId, runId }: Lodger, work: ProgressRecord): boolean {
+    if (runId === null) return true;
+    return this.#conduct.overran({ tenantId, runId }, work.slot, performance.now());
+  }
+}
+
+function isWorkOf(order: Order, heapId: HeapId): boolean {
+  return (
+    (order.kind === "pass" || order.kind === "open" || order.kind === "inspect") &&
+    order.heapId === heapId
+  );
+}
+
+function conviction({ cpuHardMs }: ProgressRecord, usedMs: number): Answer {
+  const used = Math.ceil(usedMs);
+  return {
+    kind: "limit",
+    exceeded: exceeded("CPU_LIMIT_EXCEEDED", "cpuHardMs", used, cpuHardMs),
+    usage: { cpuMs: used, heapBytes: 0 },
+  };
+}
