@@ -254,6 +254,12 @@ export const ERROR_TABLE = {
     when: "Another process has this World open for writing.",
     todo: "Stop that process, or open the World read-only.",
   },
+  WORLD_READ_ONLY: {
+    name: "WorkflowWorldError",
+    status: 403,
+    when: "Something that writes was asked of a World that was opened for reading.",
+    todo: "Ask the process that has it open for writing.",
+  },
   WORLD_UNAVAILABLE: {
     name: "WorldUnavailableError",
     status: 503,

@@ -140,12 +140,17 @@ export function checkedName(field: string, value: unknown): string {
 
 export function checkedBytes(field: string, value: unknown, bytesMax: number): Uint8Array {
   if (!(value instanceof Uint8Array)) throw invalid(field, typeof value, "bytes");
-  if (value.length <= bytesMax) return value;
+  if (value.length <= bytesMax) return owned(value);
   throw new BatonError("PAYLOAD_LIMIT_EXCEEDED", `${field} is bounded`, {
     field,
     used: value.length,
     allowed: bytesMax,
   });
+}
+
+/** A view on a larger buffer would take the whole buffer with it across a thread border. */
+export function owned(value: Uint8Array): Uint8Array {
+  return value.byteLength === value.buffer.byteLength ? value : new Uint8Array(value);
 }
 
 export function checkedText(field: string, value: unknown, charsMax: number): string {

@@ -15,5 +15,7 @@ export interface Core {
   listen(onEffects: (effects: Effects) => void): void;
   /** Nothing is due before this time; then a look is worth it. */
   poke(): void;
+  /** What was removed is no longer in any file of ours. */
+  scrub(): Promise<void>;
   close(): Promise<void>;
 }

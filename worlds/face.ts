@@ -7,7 +7,7 @@
 import { BatonError } from "../engine/errors.ts";
 import { SPEC_VERSION } from "../engine/events.ts";
 import type { MessageId, TenantId } from "../engine/ids.ts";
-import { tenantIdOf, ulid } from "../engine/ids.ts";
+import { tenantIdOf } from "../engine/ids.ts";
 import type { Clock, Log, Random } from "../engine/ports/host.ts";
 import type { Queue, Send } from "../engine/ports/queue.ts";
 import type { Durability, TenantRecords, TenantStore, World } from "../engine/ports/world.ts";
@@ -15,6 +15,7 @@ import * as border from "./border.ts";
 import type { Core } from "./core.ts";
 import { Dispatcher } from "./dispatcher.ts";
 import { Feeds } from "./feeds.ts";
+import { messageIdsFrom } from "./message-ids.ts";
 import { checkedConsumeOptions, checkedSend } from "./message-border.ts";
 import type { PreparedSend } from "./queue-ledger.ts";
 import { tenantStoreOf } from "./tenant-store.ts";
@@ -30,10 +31,6 @@ export interface FaceParts {
   readonly durability: Durability;
   /** Another process writes: no feed, no queue, and every write is refused. */
   readonly isReadOnly: boolean;
-}
-
-export function messageIdsFrom(random: Random): (now: number) => MessageId {
-  return (now) => `msg_${ulid(now, random.bytes(10))}` as MessageId;
 }
 
 export function worldOver(parts: FaceParts): World {
@@ -128,6 +125,7 @@ function tenantRecordsOf(core: Core): TenantRecords {
     purge: async (tenantId) => {
       const id = tenantIdOf(tenantId);
       await core.call("rows", "purgeTenant", id);
+      await core.scrub();
       // Last: a purge that was cut short is seen by its record, and is done again.
       await core.call("cells", "deleteTenant", id);
     },

@@ -9,7 +9,7 @@ import { BatonError } from "../engine/errors.ts";
 import type { RunRef } from "../engine/ids.ts";
 import { entityIdOf, runIdOf, tenantIdOf } from "../engine/ids.ts";
 import type { ConsumeOptions, Message, Send, SendOptions } from "../engine/ports/queue.ts";
-import { EVENT_PAYLOAD_BYTES_MAX, checkedInteger, refusing } from "./border.ts";
+import { EVENT_PAYLOAD_BYTES_MAX, checkedInteger, owned, refusing } from "./border.ts";
 
 const DELAY_MS_MAX = 8.64e15;
 export const DELIVERIES_MAX = 10_000;
@@ -17,7 +17,8 @@ export const DELIVERIES_MAX = 10_000;
 const epochMs = z.number().int().min(0).max(8.64e15);
 const payload = z
   .instanceof(Uint8Array)
-  .refine((bytes) => bytes.length <= EVENT_PAYLOAD_BYTES_MAX, "a payload is bounded");
+  .refine((bytes) => bytes.length <= EVENT_PAYLOAD_BYTES_MAX, "a payload is bounded")
+  .transform(owned);
 const place = {
   tenantId: z.string().transform(tenantIdOf),
   runId: z.string().transform(runIdOf),

@@ -8,7 +8,8 @@ import { BatonError } from "../../engine/errors.ts";
 import type { Clock, Log, Random } from "../../engine/ports/host.ts";
 import type { World } from "../../engine/ports/world.ts";
 import type { Core } from "../core.ts";
-import { messageIdsFrom, worldOver } from "../face.ts";
+import { worldOver } from "../face.ts";
+import { messageIdsFrom } from "../message-ids.ts";
 import type { Effects } from "../ledger.ts";
 import { carryOut, ledgerOver } from "../ledger.ts";
 import { silentLog, systemClock, systemRandom } from "../platform.ts";
@@ -61,6 +62,7 @@ function memoryCore(clock: Clock, random: Random): Core {
     poke: () => {
       if (!isClosed) settle();
     },
+    scrub: async () => undefined,
     close: async () => {
       isClosed = true;
     },

@@ -1,0 +1,157 @@
+/**
+ * The queue's messages and the small values in SQLite: the ledger's tables over prepared
+ * statements. Decides nothing.
+ *
+ * A message's body is V8's own serialization, whose format Node documents as safe to keep.
+ */
+import { deserialize, serialize } from "node:v8";
+import type { Database } from "better-sqlite3";
+import type { MessageId, TenantId } from "../../engine/ids.ts";
+import type { Message } from "../../engine/ports/queue.ts";
+import type { Cell, CellTable, MessageRow, MessageTable } from "../tables.ts";
+
+interface StoredMessage {
+  message_id: string;
+  key: string | null;
+  due_at: number;
+  is_claimed: number;
+  delivery_count: number;
+  uncounted: number;
+  body: Uint8Array;
+}
+
+export function messageTable(db: Database): MessageTable {
+  const columns = "message_id, key, due_at, is_claimed, delivery_count, uncounted, body";
+  const get = db.prepare<unknown[], StoredMessage>(
+    `SELECT ${columns} FROM message WHERE message_id = ?`,
+  );
+  const byKey = db.prepare<unknown[], StoredMessage>(
+    `SELECT ${columns} FROM message WHERE tenant = ? AND run_id = ? AND key = ?`,
+  );
+  const insert = db.prepare(
+    `INSERT INTO message (tenant, run_id, kind, ${columns}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+  );
+  const update = db.prepare(
+    "UPDATE message SET due_at = ?, is_claimed = ?, delivery_count = ?, uncounted = ? " +
+      "WHERE message_id = ?",
+  );
+  const remove = db.prepare("DELETE FROM message WHERE message_id = ?");
+  const firstDue = db.prepare<unknown[], StoredMessage>(
+    `SELECT ${columns} FROM message WHERE is_claimed = 0 AND kind = ? AND tenant = ? ` +
+      "AND due_at <= ? ORDER BY due_at, place LIMIT 1",
+  );
+  const nextDue = db
+    .prepare<unknown[], number | null>(
+      "SELECT MIN(due_at) FROM message WHERE is_claimed = 0 AND due_at > ?",
+    )
+    .pluck();
+  const release = db.prepare("UPDATE message SET is_claimed = 0, due_at = ? WHERE is_claimed = 1");
+  const removeRun = db.prepare("DELETE FROM message WHERE tenant = ? AND run_id = ?");
+  const removeTenant = db.prepare("DELETE FROM message WHERE tenant = ?");
+  const tenantWithDue = dueTenants(db);
+  return {
+    get: (messageId) => rowOf(get.get(messageId)),
+    byKey: (tenantId, runId, key) => rowOf(byKey.get(tenantId, runId, key)),
+    insert: (row) => {
+      const { message, messageId, key } = row;
+      insert.run(
+        message.tenantId,
+        message.runId,
+        message.kind,
+        messageId,
+        key,
+        row.dueAt,
+        row.isClaimed ? 1 : 0,
+        row.deliveryCount,
+        row.uncounted,
+        serialize(message),
+      );
+    },
+    update: ({ messageId, dueAt, isClaimed, deliveryCount, uncounted }) => {
+      update.run(dueAt, isClaimed ? 1 : 0, deliveryCount, uncounted, messageId);
+    },
+    delete: (messageId) => {
+      remove.run(messageId);
+    },
+    tenantWithDue,
+    firstDue: (kind, tenantId, now) => rowOf(firstDue.get(kind, tenantId, now)),
+    nextDueAt: (now) => nextDue.get(now) ?? null,
+    releaseClaimed: (now) => {
+      release.run(now);
+    },
+    removeRun: (tenantId, runId) => {
+      removeRun.run(tenantId, runId);
+    },
+    removeTenant: (tenantId) => {
+      removeTenant.run(tenantId);
+    },
+  };
+}
+
+/** Skips from tenant to tenant along the index; tenants whose messages are all for later cost a step. */
+function dueTenants(db: Database): MessageTable["tenantWithDue"] {
+  const next = db.prepare<unknown[], { tenant: string; due_at: number }>(
+    "SELECT tenant, due_at FROM message WHERE is_claimed = 0 AND kind = ? AND tenant > ? " +
+      "ORDER BY tenant, due_at LIMIT 1",
+  );
+  return (kind, after, now) => {
+    for (let row = next.get(kind, after); row !== undefined; row = next.get(kind, row.tenant)) {
+      if (row.due_at <= now) return row.tenant as TenantId;
+    }
+    return null;
+  };
+}
+
+function rowOf(row: StoredMessage | undefined): MessageRow | null {
+  if (row === undefined) return null;
+  return {
+    messageId: row.message_id as MessageId,
+    message: deserialize(row.body) as Message,
+    key: row.key,
+    dueAt: row.due_at,
+    isClaimed: row.is_claimed === 1,
+    deliveryCount: row.delivery_count,
+    uncounted: row.uncounted,
+  };
+}
+
+export function cellTable(db: Database): CellTable {
+  const place = "tenant = ? AND owner = ? AND space = ? AND name = ?";
+  const get = db.prepare<unknown[], Cell>(
+    `SELECT head, bytes FROM cell WHERE ${place} AND idx = ?`,
+  );
+  const put = db.prepare(
+    "INSERT INTO cell (tenant, owner, space, name, idx, head, bytes) VALUES (?, ?, ?, ?, ?, ?, ?) " +
+      "ON CONFLICT (tenant, owner, space, name, idx) DO UPDATE SET " +
+      "head = excluded.head, bytes = excluded.bytes",
+  );
+  const remove = db.prepare(`DELETE FROM cell WHERE ${place} AND idx = ?`);
+  const range = db.prepare<unknown[], Cell>(
+    `SELECT head, bytes FROM cell WHERE ${place} AND idx >= ? ORDER BY idx LIMIT ?`,
+  );
+  const names = db.prepare<unknown[], { name: string; head: string }>(
+    "SELECT name, head FROM cell WHERE tenant = ? AND owner = ? AND space = ? AND name > ? " +
+      "AND idx = 0 ORDER BY name LIMIT ?",
+  );
+  const removeOwner = db.prepare("DELETE FROM cell WHERE tenant = ? AND owner = ?");
+  const removeTenant = db.prepare("DELETE FROM cell WHERE tenant = ?");
+  return {
+    get: ({ tenantId, owner, space, name, index }) =>
+      get.get(tenantId, owner, space, name, index) ?? null,
+    put: ({ tenantId, owner, space, name, index }, { head, bytes }) => {
+      put.run(tenantId, owner, space, name, index, head, bytes);
+    },
+    delete: ({ tenantId, owner, space, name, index }) =>
+      remove.run(tenantId, owner, space, name, index).changes > 0,
+    range: ({ tenantId, owner, space, name, index }, limit) =>
+      range.all(tenantId, owner, space, name, index, limit),
+    names: ({ tenantId, owner, space, name }, limit) =>
+      names.all(tenantId, owner, space, name, limit),
+    removeOwner: (tenantId, owner) => {
+      removeOwner.run(tenantId, owner);
+    },
+    removeTenant: (tenantId) => {
+      removeTenant.run(tenantId);
+    },
+  };
+}
