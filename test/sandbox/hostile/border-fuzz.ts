@@ -1,0 +1,417 @@
+/**
+ * Mutated reports against the host's reading of them.
+ *
+ * Valid reports come from a small model of a heap; each is changed in its structure or its bytes
+ * and handed to the same code that reads real ones. Whatever is accepted is checked against what
+ * the model's run could have been handed out, with none of the parser's code.
+ */
+import { EntityIds } from "../../../sandbox/draws.ts";
+import { OpenOperations } from "../../../sandbox/open-operations.ts";
+import type { ReportRead, Standing } from "../../../sandbox/open-operations.ts";
+import { Violation, divergenceIn, registeredIn } from "../../../sandbox/border.ts";
+import { slotOf } from "../../../engine/slots.ts";
+import type { HeapLimits } from "../../../engine/ports/sandbox.ts";
+import type { EntityKind } from "../../../engine/ids.ts";
+import type { Ask, Report } from "../../../sandbox/protocol.ts";
+
+/** xorshift32: a seed repeats its cases on any machine. */
+export function chooser(seed: number): (bound: number) => number {
+  let state = seed | 0 || 1;
+  return (bound) => {
+    state ^= state << 13;
+    state ^= state >>> 17;
+    state ^= state << 5;
+    return (state >>> 0) % bound;
+  };
+}
+
+type Choose = (bound: number) => number;
+
+const RUN = { seed: new Uint8Array(32).fill(11), createdAt: 1_700_000_000_000 };
+const LIMITS: HeapLimits = {
+  heapBytesMax: 32 << 20,
+  cpuSoftMs: 1,
+  cpuHardMs: 1,
+  stackBytesMax: 1,
+  jobsPerEventMax: 1,
+  openOperationsMax: 40,
+  payloadBytesMax: 2000,
+  consoleBytesPerPassMax: 500,
+};
+const KINDS = ["step", "wait", "hook", "attr"] as const;
+/** More than any model run draws. */
+const ORDINALS_MAX = 200;
+
+export interface FuzzResult {
+  readonly messages: number;
+  readonly accepted: number;
+  /** What should not have happened, each with the message that led to it. */
+  readonly failures: readonly string[];
+}
+
+/** Reads the last of some reports of one heap; the ones before it are sound. */
+export type Reader = (reports: readonly string[], isFull: boolean) => ReportRead;
+
+export const shippedReader: Reader = (reports, isFull) => {
+  const operations = new OpenOperations(RUN, LIMITS);
+  for (const before of reports.slice(0, -1)) operations.read(before, false);
+  return operations.read(reports.at(-1) ?? "", isFull);
+};
+
+/** What a host does that believes its guests; shows that the fuzz would notice. */
+export const trustingReader: Reader = (reports) => {
+  const { asked, awaited, console } = JSON.parse(reports.at(-1) ?? "") as Report;
+  const operations = asked.map(({ id, k }) => ({ kind: k, correlationId: id }));
+  const standing = { operations, awaitedHooks: awaited, completion: null, console };
+  return { kind: "standing", standing: standing as unknown as Standing };
+};
+
+export function fuzzBorder(
+  seed: number,
+  messages: number,
+  read: Reader = shippedReader,
+): FuzzResult {
+  const choose = chooser(seed);
+  const handedOut = new HandedOut();
+  const failures: string[] = [];
+  let accepted = 0;
+  for (let i = 0; i < messages && failures.length < 10; i++) {
+    const reports = modelRun(choose);
+    const at = choose(reports.length);
+    const text = mutated(JSON.stringify(reports[at]), choose);
+    const before = reports.slice(0, at).map((report) => JSON.stringify(report));
+    const why = attempt(() => {
+      const answer = read([...before, text], choose(4) === 0);
+      if (answer.kind !== "standing") return null;
+      accepted++;
+      return handedOut.complaint(answer.standing);
+    });
+    if (why !== null) failures.push(`seed ${seed}, message ${i}: ${why}: ${text.slice(0, 2000)}`);
+    failures.push(...smallTexts(text, choose));
+  }
+  return { messages, accepted, failures };
+}
+
+/** The other two texts that a heap writes, read from the same garbage. */
+function smallTexts(text: string, choose: Choose): string[] {
+  const divergence = `{"diverged":{"slot":4,"found":"a","expected":"b"}}`;
+  const registered = `{"workflows":["w"],"steps":["s","t"]}`;
+  const garbage = choose(2) === 0 ? text : mutated(choose(2) ? divergence : registered, choose);
+  const why = attempt(() => {
+    try {
+      const { slot, found, expected, ...rest } = divergenceIn(garbage, slotOf(4));
+      if (slot !== 4 || typeof found !== "string" || typeof expected !== "string") return "types";
+      if (Object.keys(rest).length > 0) return "a field that nobody named";
+    } catch (error) {
+      if (!(error instanceof Violation)) throw error;
+    }
+    try {
+      const { workflows, steps } = registeredIn(garbage);
+      if (![...workflows, ...steps].every((name) => typeof name === "string")) return "types";
+    } catch (error) {
+      if (!(error instanceof Violation)) throw error;
+    }
+    return null;
+  });
+  return why === null ? [] : [`${why}: ${garbage.slice(0, 2000)}`];
+}
+
+function attempt(run: () => string | null): string | null {
+  try {
+    const why = run();
+    if (why !== null) return why;
+  } catch (error) {
+    return `it threw ${String(error)}`;
+  }
+  return ({} as Record<string, unknown>)["polluted"] === undefined ? null : "it polluted";
+}
+
+/** What the run may name, found without the parser. */
+class HandedOut {
+  readonly #kinds = new Map<string, EntityKind>();
+
+  constructor() {
+    const ids = new EntityIds(RUN.seed, RUN.createdAt);
+    for (const kind of KINDS) {
+      for (let ordinal = 0; ordinal <= ORDINALS_MAX; ordinal++) {
+        this.#kinds.set(ids.at(kind, ordinal), kind);
+      }
+    }
+  }
+
+  complaint(standing: {
+    operations: readonly object[];
+    awaitedHooks: readonly string[];
+    completion: object | null;
+    console: readonly object[];
+  }): string | null {
+    for (const operation of standing.operations) {
+      const why = this.#operationComplaint(operation as Record<string, unknown>);
+      if (why !== null) return why;
+    }
+    const hooks = standing.operations.filter((o) => (o as { kind: string }).kind === "hook");
+    const hookIds = hooks.map((o) => (o as { correlationId: string }).correlationId);
+    if (!standing.awaitedHooks.every((id) => hookIds.includes(id))) return "an awaited stranger";
+    const { completion } = standing;
+    if (completion !== null && !COMPLETIONS.some((shape) => fits(completion, shape))) {
+      return "a completion of an unknown form";
+    }
+    const isLine = (line: object) => fits(line, { level: isLevel, text: isText });
+    return standing.console.every(isLine) ? null : "a console line of an unknown form";
+  }
+
+  #operationComplaint(operation: Record<string, unknown>): string | null {
+    const shape = SHAPES[operation["kind"] as string];
+    if (shape === undefined) return `the kind ${String(operation["kind"])}`;
+    if (!fits(operation, shape.fields)) return `an operation ${JSON.stringify(operation)}`;
+    const kind = this.#kinds.get(operation["correlationId"] as string);
+    return kind === shape.entity ? null : `the id ${String(operation["correlationId"])}`;
+  }
+}
+
+type Check = (value: unknown) => boolean;
+const isText: Check = (value) => typeof value === "string";
+const isFlag: Check = (value) => typeof value === "boolean";
+const isWhole: Check = (value) => Number.isSafeInteger(value) && (value as number) >= 0;
+const isPayload: Check = (value) =>
+  value instanceof Uint8Array && value.length <= LIMITS.payloadBytesMax + 4;
+const isLevel: Check = (value) =>
+  ["debug", "log", "info", "warn", "error"].includes(value as string);
+const isChanges: Check = (value) =>
+  Array.isArray(value) &&
+  value.every((change) =>
+    fits(change as object, { key: isText, value: (v) => v === null || isText(v) }),
+  );
+const is =
+  (expected: string): Check =>
+  (value) =>
+    value === expected;
+
+function fits(value: object, shape: Readonly<Record<string, Check>>): boolean {
+  const keys = Reflect.ownKeys(value);
+  if (Object.getPrototypeOf(value) !== Object.prototype) return false;
+  if (keys.length !== Object.keys(shape).length) return false;
+  return Object.entries(shape).every(
+    ([key, check]) => Object.hasOwn(value, key) && check((value as Record<string, unknown>)[key]),
+  );
+}
+
+const SHAPES: Readonly<
+  Record<string, { entity: EntityKind; fields: Readonly<Record<string, Check>> } | undefined>
+> = {
+  step: {
+    entity: "step",
+    fields: { kind: is("step"), correlationId: isText, stepName: isText, input: isPayload },
+  },
+  unserializable_step: {
+    entity: "step",
+    fields: {
+      kind: is("unserializable_step"),
+      correlationId: isText,
+      stepName: isText,
+      error: isPayload,
+    },
+  },
+  wait: {
+    entity: "wait",
+    fields: { kind: is("wait"), correlationId: isText, resumeAt: isWhole },
+  },
+  hook: {
+    entity: "hook",
+    fields: {
+      kind: is("hook"),
+      correlationId: isText,
+      token: isText,
+      metadata: (value) => value === null || isPayload(value),
+      isWebhook: isFlag,
+      isSystem: isFlag,
+      force: isFlag,
+      retentionMs: isWhole,
+      awaitsConflict: isFlag,
+    },
+  },
+  dispose_hook: { entity: "hook", fields: { kind: is("dispose_hook"), correlationId: isText } },
+  set_attributes: {
+    entity: "attr",
+    fields: { kind: is("set_attributes"), correlationId: isText, changes: isChanges },
+  },
+};
+
+const COMPLETIONS: readonly Readonly<Record<string, Check>>[] = [
+  { kind: is("completed"), output: isPayload },
+  {
+    kind: is("failed"),
+    error: isPayload,
+    errorCode: (value) => typeof value === "string" && /^[A-Z_]+$/.test(value),
+  },
+];
+
+/** Up to four reports of one heap that does as it should. */
+function modelRun(choose: Choose): Report[] {
+  const ids = new EntityIds(RUN.seed, RUN.createdAt);
+  const open: { id: string; k: Ask["k"] }[] = [];
+  let drawn = 0;
+  return Array.from({ length: 1 + choose(4) }, (_, i) => {
+    const asked: Ask[] = [];
+    for (let count = choose(4); count > 0; count--) {
+      const k = KINDS[choose(4)] as (typeof KINDS)[number];
+      const ask = askOf(k, drawn, ids.at(k, drawn));
+      drawn++;
+      asked.push(ask);
+      open.push({ id: ask.id, k });
+    }
+    const hooks = open.filter((entry) => entry.k === "hook").map((entry) => entry.id);
+    const closed = open.length > 0 && choose(2) === 0 ? [open.splice(choose(open.length), 1)] : [];
+    const closedIds = closed.flat().map((entry) => entry.id);
+    const left = hooks.filter((id) => !closedIds.includes(id));
+    if (left[0] !== undefined && choose(3) === 0)
+      asked.push({ k: "dispose", n: null, id: left[0] });
+    return {
+      asked,
+      closed: closedIds,
+      awaited: left.slice(0, 1),
+      awaitedConflicts: left.slice(1, 2),
+      done: i === 3 ? { ok: choose(2) === 0, text: `["done"]`, code: null } : null,
+      console: choose(3) === 0 ? [{ level: "log", text: "line" }] : [],
+      drawn,
+    };
+  });
+}
+
+function askOf(k: (typeof KINDS)[number], n: number, id: string): Ask {
+  switch (k) {
+    case "step":
+      return { k, n, id, name: "step//./a//b", input: `[{"args":1},[]]` };
+    case "wait":
+      return { k, n, id, at: 1_700_000_100_000 };
+    case "hook":
+      return {
+        k,
+        n,
+        id,
+        token: `token-${n}`,
+        metadata: null,
+        webhook: false,
+        system: false,
+        force: false,
+        retentionMs: 0,
+        conflict: false,
+      };
+    default:
+      return { k, n, id, changes: [{ key: "a", value: "b" }] };
+  }
+}
+
+function mutated(text: string, choose: Choose): string {
+  let changed = text;
+  for (let count = choose(3) === 0 ? 2 : 1; count > 0; count--) {
+    changed = choose(5) < 3 ? structureMutated(changed, choose) : bytesMutated(changed, choose);
+  }
+  return changed;
+}
+
+const STRANGE: readonly (readonly [string, unknown])[] = [
+  ["null", null],
+  ["true", true],
+  ["-1", -1],
+  ["0.5", 0.5],
+  ["1e15", 1e15],
+  ["empty", ""],
+  ["long", "x".repeat(3000)],
+  ["list", []],
+  ["object", {}],
+  ["proto", JSON.parse(`{"__proto__":{"polluted":true}}`)],
+  ["deep", [[[[[[[[1]]]]]]]]],
+  ["length", { length: 3 }],
+  ["surrogate", "\ud800"],
+  ["name", "__proto__"],
+  ["constructor", "constructor"],
+  ["nul", "a\u0000b"],
+];
+
+function structureMutated(text: string, choose: Choose): string {
+  let root: unknown;
+  try {
+    root = JSON.parse(text);
+  } catch {
+    return bytesMutated(text, choose);
+  }
+  const holders: Record<string, unknown>[] = [];
+  const visit = (value: unknown) => {
+    if (typeof value !== "object" || value === null) return;
+    holders.push(value as Record<string, unknown>);
+    for (const key of Object.keys(value)) visit((value as Record<string, unknown>)[key]);
+  };
+  visit(root);
+  const holder = holders[choose(Math.max(1, holders.length))];
+  const keys = holder === undefined ? [] : Object.keys(holder);
+  const key = keys[choose(Math.max(1, keys.length))];
+  if (holder === undefined || key === undefined) return bytesMutated(text, choose);
+  const strange = STRANGE[choose(STRANGE.length)]?.[1];
+  switch (choose(7)) {
+    case 0:
+      delete holder[key];
+      break;
+    case 1:
+      Object.defineProperty(holder, choose(2) ? "__proto__" : "tenantId", {
+        value: strange,
+        enumerable: true,
+        configurable: true,
+        writable: true,
+      });
+      break;
+    case 2: {
+      // A value from elsewhere in the message: ids under other kinds, lists in place of texts.
+      const from = holders[choose(holders.length)] ?? {};
+      const fromKeys = Object.keys(from);
+      holder[key] = structuredClone(from[fromKeys[choose(Math.max(1, fromKeys.length))] ?? ""]);
+      break;
+    }
+    case 3:
+      if (Array.isArray(holder)) holder.push(structuredClone(holder[0]) as never);
+      else holder[key] = [holder[key], holder[key]];
+      break;
+    case 4:
+      if (typeof holder[key] === "number") holder[key] += choose(5) - 2;
+      else if (typeof holder[key] === "string") holder[key] = retyped(holder[key], choose);
+      else holder[key] = strange;
+      break;
+    default:
+      holder[key] = strange;
+  }
+  return JSON.stringify(root);
+}
+
+function retyped(text: string, choose: Choose): string {
+  const at = choose(text.length + 1);
+  const kinds = ["step_", "wait_", "hook_", "attr_", "wrun_"];
+  if (/^(step|wait|hook|attr)_/.test(text) && choose(2) === 0) {
+    return (kinds[choose(kinds.length)] ?? "") + text.slice(5);
+  }
+  return (
+    text.slice(0, at) +
+    String.fromCharCode(choose(2) ? 48 + choose(40) : choose(65536)) +
+    text.slice(at + 1)
+  );
+}
+
+function bytesMutated(text: string, choose: Choose): string {
+  const at = choose(text.length + 1);
+  const end = Math.min(text.length, at + 1 + choose(12));
+  switch (choose(6)) {
+    case 0:
+      return text.slice(0, at) + text.slice(end);
+    case 1:
+      return text.slice(0, end) + text.slice(at);
+    case 2:
+      return text.slice(0, at);
+    case 3:
+      return text.slice(0, at) + String.fromCharCode(choose(65536)) + text.slice(at + 1);
+    case 4:
+      return text.slice(0, at) + (`{}[]",:\\0-e.`[choose(13)] ?? "") + text.slice(at + choose(2));
+    default: {
+      const from = choose(text.length + 1);
+      return text.slice(0, at) + text.slice(from, from + choose(40)) + text.slice(at);
+    }
+  }
+}
