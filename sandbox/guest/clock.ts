@@ -1,0 +1,78 @@
+/**
+ * The guest clock: the only time that code in a heap can read.
+ *
+ * It stands still while code runs. In a workflow it moves only with an event that resumes the
+ * workflow's code, to the later of what it was and that event's time, so what code reads is a
+ * function of the log position that resumed it. In a step heap the host moves it.
+ *
+ * Before a heap has its run there is no time: a read tells the host (whose bundle then gets no
+ * shared image) and gives 0.
+ */
+import {
+  DateConstructor,
+  construct,
+  datePrint,
+  define,
+  defineFixed,
+  createObject,
+} from "./primordials.ts";
+
+export interface Clock {
+  /** Epoch ms; tells the host when it is read before the run is known. */
+  read(): number;
+  /** Sets the first reading. */
+  start(ms: number): void;
+  /** Moves forward to `ms`; never back. */
+  moveTo(ms: number): void;
+}
+
+export function createClock(readTooEarly: () => void): Clock {
+  let now = 0;
+  let startedAt = -1;
+  return {
+    read() {
+      if (startedAt < 0) readTooEarly();
+      return now;
+    },
+    start(ms) {
+      now = ms;
+      startedAt = ms;
+    },
+    moveTo(ms) {
+      if (ms > now) now = ms;
+    },
+  };
+}
+
+/** Replaces `Date` and adds `performance`; afterwards no other clock can be reached. */
+export function installClock(scope: object, clock: Clock): void {
+  const Native = DateConstructor;
+  const prototype = Native.prototype;
+  // Not a class: `Date()` without `new` gives text.
+  const GuestDate = function Date(this: unknown): unknown {
+    if (new.target === undefined) return datePrint(new Native(clock.read()));
+    // oxlint-disable-next-line prefer-rest-params
+    const given = arguments as unknown as unknown[];
+    return construct(Native, given.length === 0 ? [clock.read()] : given, new.target);
+  };
+  defineFixed(GuestDate, "prototype", prototype);
+  define(prototype, "constructor", GuestDate, false);
+  define(GuestDate, "now", () => clock.read(), false);
+  define(GuestDate, "parse", Native.parse, false);
+  define(GuestDate, "UTC", Native.UTC, false);
+  define(GuestDate, "length", 7, false);
+  define(scope, "Date", GuestDate, false);
+
+  const origin = createObject(null) as { at?: number };
+  const performance = {
+    get timeOrigin(): number {
+      return (origin.at ??= clock.read());
+    },
+    now(): number {
+      return clock.read() - this.timeOrigin;
+    },
+    mark: (): undefined => undefined,
+    measure: (): undefined => undefined,
+  };
+  define(scope, "performance", performance, false);
+}

@@ -1,0 +1,144 @@
+/**
+ * All randomness of a heap: streams that follow from the seed, each under a key of its own, so that
+ * what code draws from one changes nothing of another.
+ *
+ * `Math.random` is xoshiro128**; `crypto` and tokens are HMAC-SHA-256 in counter mode. Before a
+ * heap has its seed a read tells the host (whose bundle then gets no shared image) and gives fixed
+ * values.
+ */
+import {
+  Bytes,
+  TypeErrorConstructor,
+  Words,
+  define,
+  defineFixed,
+  imul,
+  numberText,
+  typedArrayBuffer,
+  typedArrayBytes,
+  typedArrayOffset,
+  typedArrayTag,
+} from "./primordials.ts";
+import { seedBytes } from "./entity-ids.ts";
+import { hmac } from "./sha256.ts";
+
+/** As in the Web Crypto API. */
+const RANDOM_VALUES_BYTES_MAX = 65_536;
+const TOKEN_BYTES = 20;
+
+export interface Random {
+  /** Starts all streams anew from a seed of 64 hexadecimal digits. */
+  seed(seedHex: string): void;
+  /** A number in [0, 1). */
+  next(): number;
+  fill(bytes: Uint8Array): void;
+  uuid(): string;
+  /** The next token: 160 bits as hexadecimal digits, apart from all other streams. */
+  token(): string;
+}
+
+export function createRandom(readTooEarly: () => void): Random {
+  const state = new Words(4);
+  let cryptoKey: Uint8Array | null = null;
+  let tokenKey: Uint8Array | null = null;
+  let blocks = 0;
+  let tokens = 0;
+
+  function word(): number {
+    const result = imul(rotate(imul(state[1]!, 5), 7), 9) >>> 0;
+    const t = state[1]! << 9;
+    state[2] = state[2]! ^ state[0]!;
+    state[3] = state[3]! ^ state[1]!;
+    state[1] = state[1]! ^ state[2]!;
+    state[0] = state[0]! ^ state[3]!;
+    state[2] = state[2]! ^ t;
+    state[3] = rotate(state[3]!, 11);
+    return result;
+  }
+
+  function fill(bytes: Uint8Array): void {
+    const length = typedArrayBytes(bytes);
+    if (cryptoKey === null) {
+      readTooEarly();
+      for (let i = 0; i < length; i++) bytes[i] = 0;
+      return;
+    }
+    for (let at = 0; at < length; blocks++) {
+      const block = hmac(cryptoKey, numberText(blocks));
+      for (let i = 0; i < 32 && at < length; i++, at++) bytes[at] = block[i]!;
+    }
+  }
+
+  return {
+    seed(seedHex) {
+      const seed = seedBytes(seedHex);
+      const first = hmac(seed, "baton random");
+      for (let i = 0; i < 16; i++) state[i >> 2] = (state[i >> 2]! << 8) | first[i]!;
+      cryptoKey = hmac(seed, "baton crypto");
+      tokenKey = hmac(seed, "baton tokens");
+      blocks = 0;
+      tokens = 0;
+    },
+    next() {
+      if (cryptoKey === null) {
+        readTooEarly();
+        return 0.5;
+      }
+      return ((word() >>> 5) * 67_108_864 + (word() >>> 6)) / 9_007_199_254_740_992;
+    },
+    fill,
+    uuid() {
+      const bytes = new Bytes(16);
+      fill(bytes);
+      bytes[6] = (bytes[6]! & 0x0f) | 0x40;
+      bytes[8] = (bytes[8]! & 0x3f) | 0x80;
+      let text = "";
+      for (let i = 0; i < 16; i++) {
+        if (i === 4 || i === 6 || i === 8 || i === 10) text += "-";
+        text += hex(bytes[i]!);
+      }
+      return text;
+    },
+    token() {
+      if (tokenKey === null) {
+        readTooEarly();
+        return "";
+      }
+      const block = hmac(tokenKey, numberText(tokens));
+      tokens += 1;
+      let text = "";
+      for (let i = 0; i < TOKEN_BYTES; i++) text += hex(block[i]!);
+      return text;
+    },
+  };
+}
+
+/** Replaces `Math.random` for good and adds `crypto`. */
+export function installRandom(scope: object, random: Random): void {
+  defineFixed(Math, "random", () => random.next());
+  const crypto = {
+    getRandomValues(view: ArrayBufferView): ArrayBufferView {
+      const tag = typedArrayTag(view);
+      if (tag === undefined || tag === "Float32Array" || tag === "Float64Array") {
+        throw new TypeErrorConstructor("getRandomValues takes a typed array of integers");
+      }
+      if (typedArrayBytes(view) > RANDOM_VALUES_BYTES_MAX) {
+        throw new TypeErrorConstructor(
+          `getRandomValues fills at most ${RANDOM_VALUES_BYTES_MAX} bytes at once`,
+        );
+      }
+      random.fill(new Bytes(typedArrayBuffer(view), typedArrayOffset(view), typedArrayBytes(view)));
+      return view;
+    },
+    randomUUID: (): string => random.uuid(),
+  };
+  define(scope, "crypto", crypto, false);
+}
+
+function rotate(value: number, by: number): number {
+  return (value << by) | (value >>> (32 - by));
+}
+
+function hex(byte: number): string {
+  return (byte < 16 ? "0" : "") + numberText(byte, 16);
+}
