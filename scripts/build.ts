@@ -4,6 +4,7 @@
  * emits the JavaScript and types that npm ships.
  *
  * `sandbox/guest/<name>.guest.ts`     →  dist/guest/<name>.js      one script, no imports
+ * `sandbox/guest/shims/<name>.shim.ts`  →  dist/shims/<name>.js    what bundles import of the SDK
  * `<folder>/…/<name>.entry.ts`        →  dist/entries/<name>.mjs   packages stay external
  */
 import { execFileSync } from "node:child_process";
@@ -13,6 +14,7 @@ import { build } from "esbuild";
 
 async function buildParts(): Promise<void> {
   const guests = find(["sandbox/guest"], ".guest.ts");
+  const shims = find(["sandbox/guest/shims"], ".shim.ts");
   const entries = find(["sandbox", "worlds", "tenants"], ".entry.ts");
   await Promise.all([
     build({
@@ -24,6 +26,15 @@ async function buildParts(): Promise<void> {
       globalName: "__baton_guest",
       platform: "neutral",
       mainFields: ["module", "main"],
+      target: "es2022",
+      logLevel: "warning",
+    }),
+    build({
+      entryPoints: named(shims, ".shim.ts"),
+      outdir: "dist/shims",
+      bundle: true,
+      format: "esm",
+      platform: "neutral",
       target: "es2022",
       logLevel: "warning",
     }),

@@ -55,7 +55,8 @@ export function workflowExports(parts: ApiParts): object {
     ),
     getWritable: parts.getWritable,
     setAttributes: parts.setAttributes,
-    fetch: (input: unknown, init?: unknown) => steps.call(BUILTIN_STEPS.fetch, [input, init]),
+    fetch: (input: unknown, init?: unknown) =>
+      steps.callBuiltin(BUILTIN_STEPS.fetch, [input, init]),
     FatalError,
     RetryableError,
   });
@@ -148,7 +149,7 @@ export function apiExports(parts: ApiParts): object {
   return freeze({
     start: (workflow: unknown, args?: unknown, options?: unknown) => {
       const isList = isArray(args);
-      return steps.call(BUILTIN_STEPS.start, [
+      return steps.callBuiltin(BUILTIN_STEPS.start, [
         workflowReference(workflow),
         isList ? args : [],
         isList ? options : args,
@@ -161,12 +162,11 @@ export function apiExports(parts: ApiParts): object {
 }
 
 function workflowReference(workflow: unknown): object {
-  const isObject = typeof workflow === "function" || (typeof workflow === "object" && !!workflow);
-  const workflowId = isObject ? own(workflow as object, "workflowId") : undefined;
-  if (typeof workflowId !== "string") {
-    throw new NotAvailableError("start() takes a workflow function, or an object with workflowId");
-  }
-  return { workflowId };
+  const isObject = typeof workflow === "object" && workflow !== null;
+  const workflowId =
+    isObject || typeof workflow === "function" ? own(workflow, "workflowId") : undefined;
+  if (typeof workflowId === "string") return { workflowId };
+  throw new NotAvailableError("start() takes a workflow function, or an object with workflowId");
 }
 
 export const serdeExports = freeze({

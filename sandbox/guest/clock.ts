@@ -5,6 +5,8 @@
  * workflow's code, to the later of what it was and that event's time, so what code reads is a
  * function of the log position that resumed it. In a step heap the host moves it.
  *
+ * The engine's own clock, which formats a Date's local fields, is told each time (P5).
+ *
  * Before a heap has its run there is no time: a read tells the host (whose bundle then gets no
  * shared image) and gives 0.
  */
@@ -26,20 +28,30 @@ export interface Clock {
   moveTo(ms: number): void;
 }
 
-export function createClock(readTooEarly: () => void): Clock {
+export interface ClockHost {
+  /** The clock is read before the run is known. */
+  readTooEarly(): void;
+  /** From now on the clock shows this. */
+  moved(ms: number): void;
+}
+
+export function createClock(host: ClockHost): Clock {
   let now = 0;
   let startedAt = -1;
   return {
     read() {
-      if (startedAt < 0) readTooEarly();
+      if (startedAt < 0) host.readTooEarly();
       return now;
     },
     start(ms) {
-      now = ms;
       startedAt = ms;
+      now = ms;
+      host.moved(ms);
     },
     moveTo(ms) {
-      if (ms > now) now = ms;
+      if (ms <= now) return;
+      now = ms;
+      host.moved(ms);
     },
   };
 }

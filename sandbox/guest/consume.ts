@@ -24,23 +24,26 @@ export interface ConsumedEvent {
   readonly payload: string;
 }
 
+type OperationOf<K extends Operation["kind"]> = Extract<Operation, { kind: K }>;
 type EntityEvent = ConsumedEvent & { readonly id: string };
 
 /** What the log contradicts, in words; null: consumed. */
 export type Contradiction = { readonly found: string; readonly expected: string } | null;
 
-export interface Consumer {
-  consume(event: ConsumedEvent): Contradiction;
-}
+export class Consumer {
+  readonly #guest: Guest;
+  readonly #run: WorkflowRun;
 
-export function createConsumer(guest: Guest, run: WorkflowRun): Consumer {
-  const { operations, clock } = guest;
+  constructor(guest: Guest, run: WorkflowRun) {
+    this.#guest = guest;
+    this.#run = run;
+  }
 
-  function consume(event: ConsumedEvent): Contradiction {
+  consume(event: ConsumedEvent): Contradiction {
     switch (event.type) {
       case "run_created":
         // The code starts at the clock's first reading: nothing moves.
-        run.begin(event.payload);
+        this.#run.begin(event.payload);
         return null;
       case "run_started":
       case "run_completed":
@@ -51,38 +54,35 @@ export function createConsumer(guest: Guest, run: WorkflowRun): Consumer {
         return null;
       default:
         // An attribute that a step or a client has set belongs to no one here.
-        return event.id === null ? null : consumeEntity(event as EntityEvent);
+        return event.id === null ? null : this.#consumeEntity(event as EntityEvent);
     }
   }
 
-  function consumeEntity(event: EntityEvent): Contradiction {
+  #consumeEntity(event: EntityEvent): Contradiction {
+    const { operations } = this.#guest;
     const operation = operations.find(event.id);
     if (operation === undefined) {
-      return operations.wasDrawn(event.id)
-        ? null
-        : contradiction(event, operations.firstUncreated());
+      if (operations.wasDrawn(event.id)) return null;
+      return contradiction(event, operations.firstUncreated());
     }
     switch (operation.kind) {
       case "step":
-        return consumeStep(operation, event);
+        return this.#consumeStep(operation, event);
       case "wait":
-        return consumeWait(operation, event);
+        return this.#consumeWait(operation, event);
       case "hook":
-        return consumeHook(operation, event);
+        return this.#consumeHook(operation, event);
       case "attr":
         if (event.type !== "attr_set") return contradiction(event, operation);
         operations.close(operation.id);
         operation.settle(true, "-1");
         return null;
-      case "dispose":
+      default:
         return contradiction(event, operation);
     }
   }
 
-  function consumeStep(
-    operation: Extract<Operation, { kind: "step" }>,
-    event: EntityEvent,
-  ): Contradiction {
+  #consumeStep(operation: OperationOf<"step">, event: EntityEvent): Contradiction {
     switch (event.type) {
       case "step_created":
       case "step_started":
@@ -94,8 +94,8 @@ export function createConsumer(guest: Guest, run: WorkflowRun): Consumer {
         return null;
       case "step_completed":
       case "step_failed":
-        operations.close(operation.id);
-        clock.moveTo(event.at);
+        this.#guest.operations.close(operation.id);
+        this.#guest.clock.moveTo(event.at);
         operation.settle(event.type === "step_completed", event.payload);
         return null;
       default:
@@ -103,10 +103,7 @@ export function createConsumer(guest: Guest, run: WorkflowRun): Consumer {
     }
   }
 
-  function consumeWait(
-    operation: Extract<Operation, { kind: "wait" }>,
-    event: EntityEvent,
-  ): Contradiction {
+  #consumeWait(operation: OperationOf<"wait">, event: EntityEvent): Contradiction {
     switch (event.type) {
       case "wait_created":
         operation.created = true;
@@ -114,8 +111,8 @@ export function createConsumer(guest: Guest, run: WorkflowRun): Consumer {
         if (event.resumeAt !== null) operation.at = event.resumeAt;
         return null;
       case "wait_completed":
-        operations.close(operation.id);
-        clock.moveTo(event.at);
+        this.#guest.operations.close(operation.id);
+        this.#guest.clock.moveTo(event.at);
         operation.settle(true, "-1");
         return null;
       default:
@@ -123,10 +120,8 @@ export function createConsumer(guest: Guest, run: WorkflowRun): Consumer {
     }
   }
 
-  function consumeHook(
-    operation: Extract<Operation, { kind: "hook" }>,
-    event: EntityEvent,
-  ): Contradiction {
+  #consumeHook(operation: OperationOf<"hook">, event: EntityEvent): Contradiction {
+    const { clock, operations } = this.#guest;
     const { hook, id } = operation;
     switch (event.type) {
       case "hook_created":
@@ -154,8 +149,6 @@ export function createConsumer(guest: Guest, run: WorkflowRun): Consumer {
         return contradiction(event, operation);
     }
   }
-
-  return { consume };
 }
 
 function contradiction(event: EntityEvent, expected: Operation | null): Contradiction {
@@ -176,7 +169,7 @@ function described(operation: Operation): string {
       return `a hook, ${operation.id}`;
     case "attr":
       return `attributes, ${operation.id}`;
-    case "dispose":
+    default:
       return `the disposal of ${operation.id}`;
   }
 }

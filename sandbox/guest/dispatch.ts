@@ -1,6 +1,6 @@
 /** Commands of the host: parsed, obeyed, answered with text. The host alone can reach this. */
 import type { EventType } from "../../engine/events.ts";
-import { createConsumer } from "./consume.ts";
+import { Consumer } from "./consume.ts";
 import { idSource } from "./entity-ids.ts";
 import type { Guest } from "./guest.ts";
 import { ErrorConstructor, jsonOf, jsonParse, own } from "./primordials.ts";
@@ -13,8 +13,8 @@ const NOTHING = "-1";
 
 export type Dispatch = (commandJson: string, payloadText?: string) => string;
 
-export function createDispatch(guest: Guest, run: WorkflowRun): Dispatch {
-  const consumer = createConsumer(guest, run);
+export function createDispatch(guest: Guest, run: WorkflowRun, registered: () => string): Dispatch {
+  const consumer = new Consumer(guest, run);
 
   function init(command: object): string {
     const createdAt = own(command, "createdAt") as number;
@@ -76,6 +76,8 @@ export function createDispatch(guest: Guest, run: WorkflowRun): Dispatch {
         const news = guest.operations.takeNew();
         return report(news.asked, news.closed);
       }
+      case "registered":
+        return registered();
       case "open":
         return report(guest.operations.all(), []);
       default:

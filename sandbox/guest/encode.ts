@@ -10,6 +10,7 @@
  */
 import { SerializationError } from "./errors.ts";
 import {
+  ErrorConstructor,
   MapConstructor,
   ObjectPrototype,
   StringOf,
@@ -54,7 +55,7 @@ export const DEPTH_MAX = 1000;
 const PREFIX_BYTES = 4;
 
 /** Marks the failure that no lenient field may swallow. */
-class TooLarge {}
+class TooLarge extends ErrorConstructor {}
 
 /** The devalue text of `value`; `what` names it in the `SerializationError` that this throws. */
 export function encode(value: unknown, what: string, realm: Realm, limits: EncodeLimits): string {

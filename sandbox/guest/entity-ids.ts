@@ -8,8 +8,8 @@
  * The first 32 random bits are a bijection of the ordinal. So ids of one run never collide, and
  * `ordinalOf` can say of any id whether it was drawn, without a memory of those that were.
  */
-import type { EntityKind } from "../../engine/ids.ts";
-import { Bytes, Words, imul, indexOf, stringSlice } from "./primordials.ts";
+import type { EntityId, EntityKind } from "../../engine/ids.ts";
+import { Bytes, Words, imul, indexOf, numberText, stringSlice } from "./primordials.ts";
 import { hmac } from "./sha256.ts";
 
 const CROCKFORD = "0123456789ABCDEFGHJKMNPQRSTVWXYZ";
@@ -115,14 +115,27 @@ export function idSource(seedHex: string, createdAt: number): IdSource {
   };
 }
 
-/** One id; where several of a run are needed, keep an `idSource`. */
-export function entityId(
-  kind: EntityKind,
-  seedHex: string,
-  createdAt: number,
-  ordinal: number,
-): string {
-  return idSource(seedHex, createdAt).idOf(kind, ordinal);
+/** The ids of one run as the host draws them again; `seed` has 32 bytes, `createdAt` is epoch ms. */
+export class EntityIds {
+  readonly #source: IdSource;
+
+  constructor(seed: Uint8Array, createdAt: number) {
+    this.#source = idSource(hexOf(seed), createdAt);
+  }
+
+  /** `ordinal` counts from 0. */
+  at(kind: EntityKind, ordinal: number): EntityId {
+    return this.#source.idOf(kind, ordinal) as EntityId;
+  }
+}
+
+function hexOf(bytes: Uint8Array): string {
+  let text = "";
+  for (let i = 0; i < 32; i++) {
+    const byte = bytes[i] ?? 0;
+    text += (byte < 16 ? "0" : "") + numberText(byte, 16);
+  }
+  return text;
 }
 
 function digit(bits: number): string {

@@ -6,7 +6,7 @@ import { encode } from "./encode.ts";
 import { NotAvailableError, SerializationError } from "./errors.ts";
 import type { HookState } from "./hooks.ts";
 import type { Operations, Settle } from "./operations.ts";
-import { PromiseConstructor, isError, promiseThen, stringSlice } from "./primordials.ts";
+import { PromiseConstructor, isError, stringSlice } from "./primordials.ts";
 import type { Random } from "./random.ts";
 import type { Realm } from "./realm.ts";
 
@@ -87,9 +87,4 @@ export function rejected<T>(reason: unknown): Promise<T> {
 
 export function resolved<T>(value: T): Promise<T> {
   return new PromiseConstructor<T>((resolve) => resolve(value));
-}
-
-/** Tells the engine that a rejection is looked after, where the caller may not wait for it. */
-export function ignoreRejection(promise: Promise<unknown>): void {
-  promiseThen(promise, undefined, () => undefined);
 }

@@ -7,20 +7,11 @@
 import { decode } from "./decode.ts";
 import { durationMs } from "./duration.ts";
 import { HookConflictError, HookForceClaimedError } from "./errors.ts";
-import { resolved, rejected, textOfValue } from "./guest.ts";
+import { rejected, resolved, textOfValue } from "./guest.ts";
 import type { Guest } from "./guest.ts";
-import {
-  PromiseConstructor,
-  SymbolAsyncIterator,
-  TypeErrorConstructor,
-  createObject,
-  define,
-  defineFixed,
-  list,
-  mapSet,
-  promiseThen,
-  push,
-} from "./primordials.ts";
+import { hookHandle } from "./hook-handle.ts";
+import { PromiseConstructor, TypeErrorConstructor, createObject, mapSet } from "./primordials.ts";
+import { Queue } from "./queue.ts";
 
 export const TOKEN_CHARS_MAX = 512;
 
@@ -53,70 +44,117 @@ type Stage =
   | { readonly kind: "conflict"; readonly runId: string | undefined }
   | { readonly kind: "claimed" };
 
-/** A queue whose front is taken in constant time and whose storage does not grow with its past. */
-interface Queue<T> {
-  push(value: T): void;
-  shift(): T | undefined;
-  size(): number;
-}
-
-function queue<T>(): Queue<T> {
-  let items = list<T>();
-  let from = 0;
-  return {
-    push: (value) => push(items, value),
-    shift() {
-      if (from === items.length) return undefined;
-      const value = items[from]!;
-      items[from] = undefined as T;
-      from += 1;
-      if (from === items.length || from > 1000) {
-        const rest = list<T>();
-        for (let i = from; i < items.length; i++) push(rest, items[i]!);
-        items = rest;
-        from = 0;
-      }
-      return value;
-    },
-    size: () => items.length - from,
-  };
-}
-
-/** One hook as the library keeps it; never visible to the tenant. */
-export interface HookState {
-  readonly request: HookRequest;
-  onCreated(): void;
-  onReceived(text: string): void;
-  onConflict(runId: string | undefined): void;
-  onDisposed(wasAsked: boolean): void;
-  /** The next payload; `end` settles the wait in its stead once the hook is disposed. */
-  next(end?: unknown): Promise<unknown>;
-  conflict(): Promise<unknown>;
-  dispose(): void;
-  isDisposed(): boolean;
-  isAwaited(): boolean;
-  awaitsConflict(): boolean;
-}
-
 /** Makes the handle of another run, for `getConflict()`. */
 export type RunHandleOf = (runId: string) => unknown;
 
-export function createHookState(
-  guest: Guest,
-  request: HookRequest,
-  runHandleOf: RunHandleOf,
-): { readonly id: string; readonly state: HookState } {
-  const buffer = queue<string>();
-  const waiters = queue<Waiter>();
-  const conflictWaiters = queue<Waiter>();
-  let stage: Stage = { kind: "open" };
-  let created = false;
-  let disposed = false;
+/** One hook as the library keeps it; never visible to the tenant. */
+export class HookState {
+  readonly request: HookRequest;
+  readonly #guest: Guest;
+  readonly #runHandleOf: RunHandleOf;
+  readonly #id: string;
+  readonly #buffer = new Queue<string>();
+  readonly #waiters = new Queue<Waiter>();
+  readonly #conflictWaiters = new Queue<Waiter>();
+  #stage: Stage = { kind: "open" };
+  #created = false;
+  #disposed = false;
 
-  function failure(): Error | null {
-    switch (stage.kind) {
+  /** Opens the hook. Throws if the run has too much open. */
+  constructor(guest: Guest, request: HookRequest, runHandleOf: RunHandleOf) {
+    this.request = request;
+    this.#guest = guest;
+    this.#runHandleOf = runHandleOf;
+    this.#id = guest.operations.open<"hook">({ kind: "hook", hook: this }).id;
+  }
+
+  onCreated(): void {
+    this.#created = true;
+    this.#answerConflicts();
+  }
+
+  onReceived(text: string): void {
+    const waiter = this.#waiters.take();
+    if (waiter === undefined) {
+      this.#buffer.add(text);
+      return;
+    }
+    try {
+      waiter.resolve(decode(text, this.#guest.realm));
+    } catch (error) {
+      waiter.reject(error);
+    }
+  }
+
+  onConflict(runId: string | undefined): void {
+    this.#stage = { kind: "conflict", runId };
+    this.#answerConflicts();
+    this.#rejectAll();
+  }
+
+  onDisposed(wasAsked: boolean): void {
+    if (wasAsked) return;
+    this.#stage = { kind: "claimed" };
+    this.#rejectAll();
+  }
+
+  /** The next payload; `end` settles the wait in its stead once the hook is disposed. */
+  next(end?: unknown): Promise<unknown> {
+    const text = this.#buffer.take();
+    if (text !== undefined) {
+      try {
+        return resolved(decode(text, this.#guest.realm));
+      } catch (error) {
+        return rejected(error);
+      }
+    }
+    const reason = this.#failure();
+    if (reason !== null) return rejected(reason);
+    if (this.#disposed) return new PromiseConstructor(() => undefined);
+    return this.#wait(this.#waiters, end);
+  }
+
+  /** The run that holds the token, or null once it is this one. */
+  conflict(): Promise<unknown> {
+    const pending = this.#wait(this.#conflictWaiters);
+    if (this.#created || this.#stage.kind === "conflict") this.#answerConflicts();
+    return pending;
+  }
+
+  dispose(): void {
+    if (this.#disposed) return;
+    this.#disposed = true;
+    // Nobody will send to it again: loops over it end, and who awaits it waits for ever.
+    for (let waiter = this.#waiters.take(); waiter !== undefined; waiter = this.#waiters.take()) {
+      waiter.end?.();
+    }
+    if (this.#stage.kind === "open") this.#guest.operations.dispose(this.#id);
+  }
+
+  isDisposed(): boolean {
+    return this.#disposed;
+  }
+
+  isAwaited(): boolean {
+    return this.#stage.kind === "open" && !this.#disposed && this.#waiters.size > 0;
+  }
+
+  awaitsConflict(): boolean {
+    return this.#stage.kind === "open" && !this.#created && this.#conflictWaiters.size > 0;
+  }
+
+  #wait(on: Queue<Waiter>, ending?: unknown): Promise<unknown> {
+    mapSet(this.#guest.watched, this.#id, this);
+    return new PromiseConstructor((resolve, reject) => {
+      if (ending === undefined) on.add({ resolve, reject });
+      else on.add({ resolve, reject, end: () => resolve(ending) });
+    });
+  }
+
+  #failure(): Error | null {
+    switch (this.#stage.kind) {
       case "conflict":
-        return new HookConflictError(request.token, stage.runId);
+        return new HookConflictError(this.request.token, this.#stage.runId);
       case "claimed":
         return new HookForceClaimedError("another run has claimed the hook's token");
       default:
@@ -124,141 +162,22 @@ export function createHookState(
     }
   }
 
-  function rejectAll(): void {
-    const reason = failure();
-    for (let waiter = waiters.shift(); waiter !== undefined; waiter = waiters.shift()) {
+  #rejectAll(): void {
+    const reason = this.#failure();
+    for (let waiter = this.#waiters.take(); waiter !== undefined; waiter = this.#waiters.take()) {
       waiter.reject(reason);
     }
   }
 
-  function answerConflicts(): void {
-    for (
-      let waiter = conflictWaiters.shift();
-      waiter !== undefined;
-      waiter = conflictWaiters.shift()
-    ) {
-      if (stage.kind === "conflict" && stage.runId === undefined) waiter.reject(failure());
-      else waiter.resolve(conflictingRun());
+  #answerConflicts(): void {
+    const stage = this.#stage;
+    const waiters = this.#conflictWaiters;
+    for (let waiter = waiters.take(); waiter !== undefined; waiter = waiters.take()) {
+      if (stage.kind !== "conflict") waiter.resolve(null);
+      else if (stage.runId === undefined) waiter.reject(this.#failure());
+      else waiter.resolve(this.#runHandleOf(stage.runId));
     }
   }
-
-  /** Null: the token is this run's. */
-  function conflictingRun(): unknown {
-    const runId = stage.kind === "conflict" ? stage.runId : undefined;
-    return runId === undefined ? null : runHandleOf(runId);
-  }
-
-  function wait(on: Queue<Waiter>, ending?: unknown): Promise<unknown> {
-    mapSet(guest.watched, entry.id, state);
-    return new PromiseConstructor((resolve, reject) => {
-      if (ending === undefined) on.push({ resolve, reject });
-      else on.push({ resolve, reject, end: () => resolve(ending) });
-    });
-  }
-
-  const state: HookState = {
-    request,
-    onCreated() {
-      created = true;
-      answerConflicts();
-    },
-    onReceived(text) {
-      const waiter = waiters.shift();
-      if (waiter === undefined) {
-        buffer.push(text);
-        return;
-      }
-      try {
-        waiter.resolve(decode(text, guest.realm));
-      } catch (error) {
-        waiter.reject(error);
-      }
-    },
-    onConflict(runId) {
-      stage = { kind: "conflict", runId };
-      answerConflicts();
-      rejectAll();
-    },
-    onDisposed(wasAsked) {
-      if (wasAsked) return;
-      stage = { kind: "claimed" };
-      rejectAll();
-    },
-    next(end) {
-      const text = buffer.shift();
-      if (text !== undefined) {
-        try {
-          return resolved(decode(text, guest.realm));
-        } catch (error) {
-          return rejected(error);
-        }
-      }
-      const reason = failure();
-      if (reason !== null) return rejected(reason);
-      return disposed ? new PromiseConstructor(() => undefined) : wait(waiters, end);
-    },
-    conflict() {
-      const pending = wait(conflictWaiters);
-      if (created || stage.kind === "conflict") answerConflicts();
-      return pending;
-    },
-    dispose() {
-      if (disposed) return;
-      disposed = true;
-      // Nobody will send to it again: loops over it end, and who awaits it waits for ever.
-      for (let waiter = waiters.shift(); waiter !== undefined; waiter = waiters.shift()) {
-        waiter.end?.();
-      }
-      if (stage.kind === "open") guest.operations.dispose(entry.id);
-    },
-    isDisposed: () => disposed,
-    isAwaited: () => stage.kind === "open" && !disposed && waiters.size() > 0,
-    awaitsConflict: () => stage.kind === "open" && !created && conflictWaiters.size() > 0,
-  };
-  const entry = guest.operations.open<"hook">({ kind: "hook", hook: state });
-  return { id: entry.id, state };
-}
-
-/** The object that the tenant holds. `hookName` is for messages. */
-export function hookHandle(state: HookState, disposeSymbol: symbol): object {
-  const handle = {};
-  const dispose = (): void => state.dispose();
-  defineFixed(handle, "token", state.request.token);
-  define(handle, "getConflict", () => state.conflict());
-  define(handle, "dispose", dispose);
-  define(handle, disposeSymbol, dispose, false);
-  // Thenable on purpose: `await hook` waits for the next payload.
-  define(
-    handle,
-    "then",
-    (fulfilled?: (value: unknown) => unknown, failed?: (reason: unknown) => unknown) =>
-      promiseThen(state.next(), fulfilled, failed),
-    false,
-  );
-  define(handle, SymbolAsyncIterator, () => iteratorOf(state), false);
-  return handle;
-}
-
-function iteratorOf(state: HookState): object {
-  let ended = false;
-  const iterator = {};
-  const result = (done: boolean, value: unknown): object => {
-    const entry = {};
-    define(entry, "done", done);
-    define(entry, "value", value);
-    return entry;
-  };
-  define(iterator, "next", () => {
-    const end = result(true, undefined);
-    if (ended || state.isDisposed()) return resolved(end);
-    return promiseThen(state.next(end), (value) => (value === end ? end : result(false, value)));
-  });
-  define(iterator, "return", (value: unknown) => {
-    ended = true;
-    return resolved(result(true, value));
-  });
-  define(iterator, SymbolAsyncIterator, () => iterator, false);
-  return iterator;
 }
 
 export type CreateHook = (options?: HookOptions) => object;
@@ -268,29 +187,31 @@ export function createCreateHook(
   disposeSymbol: symbol,
   runHandleOf: RunHandleOf,
 ): CreateHook {
-  return function createHook(options = createObject(null) as HookOptions) {
+  return function createHook(options: HookOptions = createObject(null)) {
     const token = options.token ?? guest.random.token();
     if (typeof token !== "string" || token.length === 0 || token.length > TOKEN_CHARS_MAX) {
       throw new TypeErrorConstructor(
-        `createHook: a token is a text of 1 to ${TOKEN_CHARS_MAX} characters; leave it out for a random one`,
+        `createHook: a token has 1 to ${TOKEN_CHARS_MAX} characters; leave it out for a random one`,
       );
     }
-    const retention = options.experimental_minRetention;
-    const retentionMs =
-      retention === undefined ? 0 : durationMs(retention, "experimental_minRetention");
-    if (retentionMs < 0 || retentionMs % 1 !== 0) {
-      throw new TypeErrorConstructor("experimental_minRetention is a whole time of 0 or more");
-    }
-    const metadata =
-      options.metadata === undefined ? null : textOfValue(guest, options.metadata, "hook metadata");
+    const { metadata } = options;
     const request: HookRequest = {
       token,
-      metadata,
+      metadata: metadata === undefined ? null : textOfValue(guest, metadata, "hook metadata"),
       webhook: false,
       system: false,
       force: options.experimental_force === true,
-      retentionMs,
+      retentionMs: retentionMsOf(options.experimental_minRetention),
     };
-    return hookHandle(createHookState(guest, request, runHandleOf).state, disposeSymbol);
+    return hookHandle(new HookState(guest, request, runHandleOf), disposeSymbol);
   };
+}
+
+function retentionMsOf(retention: number | string | undefined): number {
+  if (retention === undefined) return 0;
+  const ms = durationMs(retention, "experimental_minRetention");
+  if (ms < 0 || ms % 1 !== 0) {
+    throw new TypeErrorConstructor("experimental_minRetention is a whole time of 0 or more");
+  }
+  return ms;
 }

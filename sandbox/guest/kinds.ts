@@ -14,6 +14,7 @@ import {
   TYPED_ARRAYS,
   ViewConstructor,
   arrayBufferBytes,
+  arrayJoin,
   charCodeAt,
   construct,
   createObject,
@@ -24,6 +25,7 @@ import {
   dateValue,
   define,
   hasOwn,
+  indexOf,
   isArray,
   isError,
   isFiniteNumber,
@@ -37,6 +39,7 @@ import {
   regExpFlag,
   regExpSource,
   setForEach,
+  stringSlice,
   tagOf,
   typedArrayBuffer,
   typedArrayBytes,
@@ -48,6 +51,8 @@ import type { Fields, Reduced } from "./realm.ts";
 
 /** How many elements an error may name besides its causes. */
 const ERROR_FIELDS_MAX = 64;
+/** The name under which the host evaluates this library. */
+const LIBRARY_FILE = "baton:guest";
 const BIGINT_DIGITS_MAX = 100_000;
 
 const ERROR_CONSTRUCTORS: readonly (readonly [string, ErrorConstructor])[] = [
@@ -163,7 +168,7 @@ function reduceError(error: Error): Reduced {
   const fields = noFields(true);
   if (name !== tag) addField(fields, "name", name);
   addField(fields, "message", textOf(error, "message"));
-  const stack = textOf(error, "stack");
+  const stack = ownFrames(textOf(error, "stack"));
   if (stack !== "") addField(fields, "stack", stack);
   if (hasOwn(error, "cause")) addField(fields, "cause", valueOf(error, "cause"));
   if (tag === "AggregateError") addField(fields, "errors", valueOf(error, "errors"));
@@ -171,6 +176,20 @@ function reduceError(error: Error): Reduced {
   const more = moreOf(error);
   if (more !== null) addField(fields, "fields", more);
   return { tag, fields };
+}
+
+/** A stack without the frames of this library, which mean nothing to whoever reads it. */
+function ownFrames(stack: string): string {
+  if (indexOf(stack, LIBRARY_FILE) < 0) return stack;
+  const lines = list<string>();
+  for (let from = 0; from < stack.length;) {
+    const end = indexOf(stack, "\n", from);
+    const to = end < 0 ? stack.length : end;
+    const line = stringSlice(stack, from, to);
+    if (indexOf(line, LIBRARY_FILE) < 0) push(lines, line);
+    from = to + 1;
+  }
+  return arrayJoin(lines, "\n");
 }
 
 function errorTagOf(error: Error, name: string): string {
@@ -289,7 +308,7 @@ export function reviveRegExp(source: unknown, flags: unknown): RegExp {
 export function allocateError(tag: string, name: unknown): Error {
   const named = tag === "Error" && typeof name === "string" ? errorClassOf(name) : undefined;
   const constructor = named ?? ERROR_TAGS[tag] ?? ErrorConstructor;
-  return construct(ErrorConstructor, [], constructor as never) as Error;
+  return construct<never[], Error>(ErrorConstructor as never, [], constructor);
 }
 
 /** Fills an error from the fields that were written of it. */

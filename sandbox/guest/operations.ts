@@ -61,106 +61,107 @@ export type Asked<K extends EntityKind> = Omit<
   "n" | "id" | "created"
 >;
 
-export interface Operations {
-  start(ids: IdSource, openMax: number): void;
-  /** Draws the next id and opens the operation. Throws where there is no run, or too many. */
-  open<K extends EntityKind>(asked: Asked<K>): Extract<Operation, { kind: K }>;
-  /** Asks for a hook's disposal. */
-  dispose(hookId: string): void;
-  isDisposing(hookId: string): boolean;
-  find(id: string): Operation | undefined;
-  /** Drops an operation, and a disposal of the same hook with it. */
-  close(id: string): void;
-  /** Whether this run has drawn the id. */
-  wasDrawn(id: string): boolean;
-  drawn(): number;
-  /** A ULID apart from entities' ids. */
-  ulidOf(space: number, ordinal: number): string;
-  /** What was asked and closed since the last call. */
-  takeNew(): { readonly asked: readonly Operation[]; readonly closed: readonly string[] };
-  all(): readonly Operation[];
-  /** The first operation whose creation the log has not shown yet. */
-  firstUncreated(): Operation | null;
+function disposalKey(hookId: string): string {
+  return `dispose ${hookId}`;
 }
 
-export function createOperations(): Operations {
-  const open = new MapConstructor<string, Operation>();
-  let ids: IdSource | null = null;
-  let openMax = 0;
-  let drawn = 0;
-  let asked = list<Operation>();
-  let closed = list<string>();
+export class Operations {
+  readonly #open = new MapConstructor<string, Operation>();
+  #ids: IdSource | null = null;
+  #openMax = 0;
+  #drawn = 0;
+  #asked = list<Operation>();
+  #closed = list<string>();
 
-  const disposalKey = (hookId: string): string => `dispose ${hookId}`;
+  start(ids: IdSource, openMax: number): void {
+    this.#ids = ids;
+    this.#openMax = openMax;
+  }
 
-  function started(): IdSource {
-    if (ids !== null) return ids;
+  /** Draws the next id and opens the operation. Throws where there is no run, or too many. */
+  open<K extends EntityKind>(operation: Asked<K>): Extract<Operation, { kind: K }> {
+    const ids = this.#started();
+    const used = mapSize(this.#open);
+    if (used >= this.#openMax) throw tooMany(used, this.#openMax);
+    const asked = operation as unknown as Extract<Operation, { n: number }>;
+    const id = ids.idOf(asked.kind, this.#drawn);
+    const entry = { ...asked, n: this.#drawn, id, created: false };
+    this.#drawn += 1;
+    this.#add(id, entry);
+    return entry as never;
+  }
+
+  /** Asks for a hook's disposal. */
+  dispose(hookId: string): void {
+    this.#add(disposalKey(hookId), { kind: "dispose", id: hookId });
+  }
+
+  isDisposing(hookId: string): boolean {
+    return mapHas(this.#open, disposalKey(hookId));
+  }
+
+  find(id: string): Operation | undefined {
+    return mapGet(this.#open, id);
+  }
+
+  /** Drops an operation, and a disposal of the same hook with it. */
+  close(id: string): void {
+    if (!mapDelete(this.#open, id)) return;
+    mapDelete(this.#open, disposalKey(id));
+    push(this.#closed, id);
+  }
+
+  /** Whether this run has drawn the id. */
+  wasDrawn(id: string): boolean {
+    return this.#ids !== null && this.#ids.ordinalOf(id, this.#drawn) >= 0;
+  }
+
+  get drawn(): number {
+    return this.#drawn;
+  }
+
+  /** What was asked and closed since the last call. */
+  takeNew(): { readonly asked: readonly Operation[]; readonly closed: readonly string[] } {
+    const news = { asked: this.#asked, closed: this.#closed };
+    this.#asked = list();
+    this.#closed = list();
+    return news;
+  }
+
+  all(): readonly Operation[] {
+    const operations = list<Operation>();
+    mapForEach(this.#open, (operation) => push(operations, operation));
+    this.takeNew();
+    return operations;
+  }
+
+  /** The first operation whose creation the log has not shown yet. */
+  firstUncreated(): Operation | null {
+    let first: Operation | null = null;
+    mapForEach(this.#open, (operation) => {
+      if (first === null && (operation.kind === "dispose" || !operation.created)) {
+        first = operation;
+      }
+    });
+    return first;
+  }
+
+  #started(): IdSource {
+    if (this.#ids !== null) return this.#ids;
     throw new NotAvailableError(
       "steps, sleeps and hooks can be used only while a workflow runs, not while a module loads",
     );
   }
 
-  function add(key: string, operation: Operation): void {
-    mapSet(open, key, operation);
-    push(asked, operation);
+  #add(key: string, operation: Operation): void {
+    mapSet(this.#open, key, operation);
+    push(this.#asked, operation);
   }
+}
 
-  return {
-    start(source, max) {
-      ids = source;
-      openMax = max;
-    },
-    open(operation) {
-      const source = started();
-      const used = mapSize(open);
-      if (used >= openMax) {
-        throw new QuotaExceededError(
-          `the run has ${used} open steps, waits and hooks; ${openMax} are allowed at once`,
-          { code: "DECISION_LIMIT_EXCEEDED", limit: "openOperationsMax", used, allowed: openMax },
-        );
-      }
-      const made = operation as unknown as Extract<Operation, { n: number }>;
-      const id = source.idOf(made.kind, drawn);
-      // Assigned on our own literal, which has no setters of its own or inherited for these.
-      const entry = { ...made, n: drawn, id, created: false } as Operation;
-      drawn += 1;
-      add(id, entry);
-      return entry as never;
-    },
-    dispose(hookId) {
-      add(disposalKey(hookId), { kind: "dispose", id: hookId });
-    },
-    isDisposing: (hookId) => mapHas(open, disposalKey(hookId)),
-    find: (id) => mapGet(open, id),
-    close(id) {
-      if (!mapDelete(open, id)) return;
-      mapDelete(open, disposalKey(id));
-      push(closed, id);
-    },
-    wasDrawn: (id) => ids !== null && ids.ordinalOf(id, drawn) >= 0,
-    drawn: () => drawn,
-    ulidOf: (space, ordinal) => started().ulidOf(space, ordinal),
-    takeNew() {
-      const news = { asked, closed };
-      asked = list();
-      closed = list();
-      return news;
-    },
-    all() {
-      const operations = list<Operation>();
-      mapForEach(open, (operation) => push(operations, operation));
-      asked = list();
-      closed = list();
-      return operations;
-    },
-    firstUncreated() {
-      let first: Operation | null = null;
-      mapForEach(open, (operation) => {
-        if (first === null && (operation.kind === "dispose" || !operation.created)) {
-          first = operation;
-        }
-      });
-      return first;
-    },
-  };
+function tooMany(used: number, allowed: number): Error {
+  return new QuotaExceededError(
+    `the run has ${used} open steps, waits and hooks; ${allowed} are allowed at once`,
+    { code: "DECISION_LIMIT_EXCEEDED", limit: "openOperationsMax", used, allowed },
+  );
 }

@@ -7,6 +7,7 @@
  * `list()`, whose elements no inherited setter can take; and there is no `for…of`, spread or array
  * destructuring outside of test and boot code, since all three go through patchable iterators.
  */
+/* oxlint-disable typescript/unbound-method -- this is the place where methods lose their `this` */
 type Method = (...args: never[]) => unknown;
 
 const bindCall = Function.prototype.bind.bind(Function.prototype.call) as (
@@ -52,7 +53,7 @@ export const freeze = Object.freeze;
 export const keysOf = Object.keys;
 export const symbolsOf = Object.getOwnPropertySymbols;
 export const ownKeysOf = Reflect.ownKeys;
-export const hasOwn = Object.hasOwn as (value: object, key: PropertyKey) => boolean;
+export const hasOwn: (value: object, key: PropertyKey) => boolean = Object.hasOwn;
 export const is = Object.is;
 export const apply = Reflect.apply;
 export const construct = Reflect.construct;

@@ -31,30 +31,41 @@ export interface Random {
   seed(seedHex: string): void;
   /** A number in [0, 1). */
   next(): number;
-  fill(bytes: Uint8Array): void;
+  fillBytes(bytes: Uint8Array): void;
   uuid(): string;
   /** The next token: 160 bits as hexadecimal digits, apart from all other streams. */
   token(): string;
 }
 
+/** The generator behind `Math.random`. */
+class Xoshiro {
+  readonly #state = new Words(4);
+
+  seed(bytes: Uint8Array): void {
+    const state = this.#state;
+    for (let i = 0; i < 16; i++) state[i >> 2] = (state[i >> 2]! << 8) | bytes[i]!;
+  }
+
+  word(): number {
+    const state = this.#state;
+    const result = imul(rotate(imul(state[1]!, 5), 7), 9) >>> 0;
+    const c = state[2]! ^ state[0]!;
+    const d = state[3]! ^ state[1]!;
+    const t = state[1]! << 9;
+    state[1] = state[1]! ^ c;
+    state[0] = state[0]! ^ d;
+    state[2] = c ^ t;
+    state[3] = rotate(d, 11);
+    return result;
+  }
+}
+
 export function createRandom(readTooEarly: () => void): Random {
-  const state = new Words(4);
+  const generator = new Xoshiro();
   let cryptoKey: Uint8Array | null = null;
   let tokenKey: Uint8Array | null = null;
   let blocks = 0;
   let tokens = 0;
-
-  function word(): number {
-    const result = imul(rotate(imul(state[1]!, 5), 7), 9) >>> 0;
-    const t = state[1]! << 9;
-    state[2] = state[2]! ^ state[0]!;
-    state[3] = state[3]! ^ state[1]!;
-    state[1] = state[1]! ^ state[2]!;
-    state[0] = state[0]! ^ state[3]!;
-    state[2] = state[2]! ^ t;
-    state[3] = rotate(state[3]!, 11);
-    return result;
-  }
 
   function fill(bytes: Uint8Array): void {
     const length = typedArrayBytes(bytes);
@@ -72,8 +83,7 @@ export function createRandom(readTooEarly: () => void): Random {
   return {
     seed(seedHex) {
       const seed = seedBytes(seedHex);
-      const first = hmac(seed, "baton random");
-      for (let i = 0; i < 16; i++) state[i >> 2] = (state[i >> 2]! << 8) | first[i]!;
+      generator.seed(hmac(seed, "baton random"));
       cryptoKey = hmac(seed, "baton crypto");
       tokenKey = hmac(seed, "baton tokens");
       blocks = 0;
@@ -84,9 +94,11 @@ export function createRandom(readTooEarly: () => void): Random {
         readTooEarly();
         return 0.5;
       }
-      return ((word() >>> 5) * 67_108_864 + (word() >>> 6)) / 9_007_199_254_740_992;
+      return (
+        ((generator.word() >>> 5) * 67_108_864 + (generator.word() >>> 6)) / 9_007_199_254_740_992
+      );
     },
-    fill,
+    fillBytes: fill,
     uuid() {
       const bytes = new Bytes(16);
       fill(bytes);
@@ -127,7 +139,12 @@ export function installRandom(scope: object, random: Random): void {
           `getRandomValues fills at most ${RANDOM_VALUES_BYTES_MAX} bytes at once`,
         );
       }
-      random.fill(new Bytes(typedArrayBuffer(view), typedArrayOffset(view), typedArrayBytes(view)));
+      const bytes = new Bytes(
+        typedArrayBuffer(view),
+        typedArrayOffset(view),
+        typedArrayBytes(view),
+      );
+      random.fillBytes(bytes);
       return view;
     },
     randomUUID: (): string => random.uuid(),

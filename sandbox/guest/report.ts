@@ -45,8 +45,15 @@ export function reportText(
     `,"awaitedConflicts":[${joined(awaitedConflicts, jsonOf)}]` +
     `,"done":${doneText(parts.done)}` +
     `,"console":[${joined(parts.lines, lineText)}]` +
-    `,"drawn":${parts.operations.drawn()}}`
+    `,"drawn":${parts.operations.drawn}}`
   );
+}
+
+/** What the bundle registered when it was evaluated. */
+export function registeredText(workflows: Map<string, unknown>, steps: readonly string[]): string {
+  const names = list<string>();
+  mapForEach(workflows, (_, name) => push(names, name));
+  return `{"workflows":[${joined(names, jsonOf)}],"steps":[${joined(steps, jsonOf)}]}`;
 }
 
 function askText(operation: Operation): string {
@@ -71,6 +78,8 @@ function askText(operation: Operation): string {
         `,"retentionMs":${request.retentionMs},"conflict":${operation.hook.awaitsConflict()}}`
       );
     }
+    default:
+      return operation satisfies never;
   }
 }
 

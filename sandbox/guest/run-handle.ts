@@ -26,7 +26,7 @@ const FIELDS: readonly string[] = [
 
 export interface RunHandles {
   readonly Run: object;
-  handleOf(runId: string): object;
+  readonly handleOf: (runId: string) => object;
 }
 
 export function createRunHandles(steps: Steps, classes: Map<string, object>): RunHandles {
@@ -51,7 +51,7 @@ export function createRunHandles(steps: Steps, classes: Map<string, object>): Ru
     const field = FIELDS[i]!;
     const accessor = {
       get(this: unknown): Promise<unknown> {
-        return steps.call(BUILTIN_STEPS.runField, [idOf(this), field]);
+        return steps.callBuiltin(BUILTIN_STEPS.runField, [idOf(this), field]);
       },
       configurable: true,
       enumerable: false,
@@ -59,10 +59,10 @@ export function createRunHandles(steps: Steps, classes: Map<string, object>): Ru
     Object.defineProperty(prototype, field, accessor);
   }
   define(prototype, "cancel", function (this: unknown, options: unknown) {
-    return steps.call(BUILTIN_STEPS.runCancel, [idOf(this), options]);
+    return steps.callBuiltin(BUILTIN_STEPS.runCancel, [idOf(this), options]);
   });
   define(prototype, "wakeUp", function (this: unknown, options: unknown) {
-    return steps.call(BUILTIN_STEPS.runWakeUp, [idOf(this), options]);
+    return steps.callBuiltin(BUILTIN_STEPS.runWakeUp, [idOf(this), options]);
   });
   define(prototype, "getReadable", () => {
     throw new NotAvailableError("a run's stream is read in a step: pass the Run to one");

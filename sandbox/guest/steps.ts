@@ -24,6 +24,7 @@ import {
   own,
   push,
   setAdd,
+  setForEach,
   setHas,
   setSize,
   stringSlice,
@@ -31,7 +32,7 @@ import {
   weakSet,
 } from "./primordials.ts";
 import { addField, noFields } from "./realm.ts";
-import type { Kind } from "./realm.ts";
+import type { Kind, Reduced } from "./realm.ts";
 
 export const STEP_NAME_CHARS_MAX = 1024;
 
@@ -49,36 +50,113 @@ interface StepTarget {
   readonly boundArgs: readonly unknown[];
 }
 
-export interface Steps {
-  /** The value under `Symbol.for("WORKFLOW_USE_STEP")`. */
-  useStep(stepId: string, closureVars?: () => unknown): StepFunction;
-  /** Names the bundle's steps; afterwards any other id is unknown at the call. Load time only. */
-  declare(stepIds: readonly string[]): void;
-  /** Calls a step by name, outside of any proxy. */
-  call(stepId: string, args: unknown[]): Promise<unknown>;
-  readonly kind: Kind;
-}
+export class Steps implements Kind {
+  readonly tag = "StepFunction";
+  readonly #guest: Guest;
+  readonly #targets = new WeakMapConstructor<object, StepTarget>();
+  /** What the bundle declares; if it declares nothing, any well-formed id is taken. */
+  readonly #declared = new SetConstructor<string>();
+  readonly #seen = new SetConstructor<string>();
 
-export function createSteps(guest: Guest): Steps {
-  const targets = new WeakMapConstructor<object, StepTarget>();
-  const declared = new SetConstructor<string>();
-
-  function isKnown(stepId: unknown): stepId is string {
-    if (typeof stepId !== "string") return false;
-    if (stepId.length === 0 || stepId.length > STEP_NAME_CHARS_MAX) return false;
-    return setSize(declared) === 0 || setHas(declared, stepId);
+  constructor(guest: Guest) {
+    this.#guest = guest;
   }
 
-  function run(target: StepTarget, self: unknown, args: unknown[]): Promise<unknown> {
-    if (!isKnown(target.stepId)) {
-      return rejected(new StepNotRegisteredError(`no step ${shown(target.stepId)} is registered`));
+  /** The value under `Symbol.for("WORKFLOW_USE_STEP")`. */
+  readonly useStep = (stepId: string, closureVars?: () => unknown): StepFunction => {
+    if (this.#guest.run === null && typeof stepId === "string") setAdd(this.#seen, stepId);
+    return this.#proxyOf({
+      ...plainTarget(stepId),
+      closureVars: typeof closureVars === "function" ? closureVars : null,
+    });
+  };
+
+  /** Names the bundle's steps; afterwards any other id is unknown at the call. Load time only. */
+  declare(stepIds: readonly string[]): void {
+    for (let i = 0; i < stepIds.length; i++) {
+      if (typeof stepIds[i] === "string") setAdd(this.#declared, stepIds[i]!);
     }
+  }
+
+  /** The steps that were named while the bundle loaded. */
+  names(): readonly string[] {
+    const names = list<string>();
+    setForEach(this.#declared, (name) => push(names, name));
+    setForEach(this.#seen, (name) => {
+      if (!setHas(this.#declared, name)) push(names, name);
+    });
+    return names;
+  }
+
+  /** Calls a step of the library's own, whatever the bundle declares. */
+  callBuiltin(stepId: string, args: unknown[]): Promise<unknown> {
+    return this.#ask(plainTarget(stepId), undefined, args);
+  }
+
+  reduce(value: object): Reduced | null {
+    const target = typeof value === "function" ? weakGet(this.#targets, value) : undefined;
+    if (target === undefined) return null;
+    const fields = addField(noFields(), "stepId", target.stepId);
+    if (target.closureVars !== null) {
+      addField(fields, "closureVars", apply(target.closureVars, undefined, []));
+    }
+    if (target.bound) {
+      const keeps = isRegistered(target.boundThis, this.#guest.realm);
+      addField(fields, "boundThis", keeps ? target.boundThis : undefined);
+      addField(fields, "boundArgs", joined(target.boundArgs, list()));
+    }
+    return { tag: "StepFunction", fields };
+  }
+
+  revive(data: unknown): StepFunction {
+    const fields = typeof data === "object" && data !== null ? data : {};
+    const stepId = own(fields, "stepId");
+    if (typeof stepId !== "string") throw new SerializationError("a step function has no id");
+    const captured = own(fields, "closureVars");
+    const boundArgs = own(fields, "boundArgs");
+    return this.#proxyOf({
+      stepId,
+      closureVars: captured === undefined ? null : () => captured,
+      bound: hasOwn(fields, "boundArgs"),
+      boundThis: own(fields, "boundThis"),
+      boundArgs: isArray(boundArgs) ? boundArgs : list(),
+    });
+  }
+
+  #proxyOf(target: StepTarget): StepFunction {
+    const call = (self: unknown, args: unknown[]): Promise<unknown> =>
+      this.#call(target, self, args);
+    const proxy = function (this: unknown, ...args: unknown[]): Promise<unknown> {
+      return call(this, args);
+    } as StepFunction;
+    weakSet(this.#targets, proxy, target);
+    defineFixed(proxy, "stepId", target.stepId);
+    define(proxy, "name", nameOf(target.stepId), false);
+    const bind = (self: unknown, ...args: unknown[]): StepFunction =>
+      this.#proxyOf({
+        ...target,
+        bound: true,
+        // The first `bind` decides, as it does for functions.
+        boundThis: target.bound ? target.boundThis : self,
+        boundArgs: joined(target.boundArgs, args),
+      });
+    define(proxy, "bind", bind, false);
+    return proxy;
+  }
+
+  #call(target: StepTarget, self: unknown, args: unknown[]): Promise<unknown> {
+    if (this.#isKnown(target.stepId)) return this.#ask(target, self, args);
+    return rejected(new StepNotRegisteredError(`no step ${shown(target.stepId)} is registered`));
+  }
+
+  #ask(target: StepTarget, self: unknown, args: unknown[]): Promise<unknown> {
+    const guest = this.#guest;
     try {
       const { promise, settle } = settlement<unknown>(guest);
       let input: string | null = null;
       let error: string | null = null;
       try {
-        input = inputOf(target, self, args);
+        input = this.#inputOf(target, self, args);
       } catch (thrown) {
         error = textOfThrown(guest, thrown);
       }
@@ -89,102 +167,26 @@ export function createSteps(guest: Guest): Steps {
     }
   }
 
-  function inputOf(target: StepTarget, self: unknown, args: unknown[]): string {
-    const all = joined(target.boundArgs, args);
+  #inputOf(target: StepTarget, self: unknown, args: unknown[]): string {
     const input = {};
-    define(input, "args", all);
-    if (target.closureVars !== null)
+    define(input, "args", joined(target.boundArgs, args));
+    if (target.closureVars !== null) {
       define(input, "closureVars", apply(target.closureVars, undefined, []));
+    }
     const thisVal = target.bound ? target.boundThis : self;
-    if (isRegistered(thisVal, guest.realm)) define(input, "thisVal", thisVal);
-    return textOfValue(guest, input, "step arguments");
+    if (isRegistered(thisVal, this.#guest.realm)) define(input, "thisVal", thisVal);
+    return textOfValue(this.#guest, input, "step arguments");
   }
 
-  function proxyOf(target: StepTarget): StepFunction {
-    const proxy = function (this: unknown, ...args: unknown[]): Promise<unknown> {
-      return run(target, this, args);
-    } as StepFunction;
-    weakSet(targets, proxy, target);
-    defineFixed(proxy, "stepId", target.stepId);
-    define(proxy, "name", nameOf(target.stepId), false);
-    define(
-      proxy,
-      "bind",
-      (self: unknown, ...args: unknown[]) =>
-        proxyOf({
-          stepId: target.stepId,
-          closureVars: target.closureVars,
-          bound: true,
-          // The first `bind` decides, as it does for functions.
-          boundThis: target.bound ? target.boundThis : self,
-          boundArgs: joined(target.boundArgs, args),
-        }),
-      false,
-    );
-    return proxy;
+  #isKnown(stepId: unknown): boolean {
+    if (typeof stepId !== "string") return false;
+    if (stepId.length === 0 || stepId.length > STEP_NAME_CHARS_MAX) return false;
+    return setSize(this.#declared) === 0 || setHas(this.#declared, stepId);
   }
-
-  const useStep = (stepId: string, closureVars?: () => unknown): StepFunction =>
-    proxyOf({
-      stepId,
-      closureVars: typeof closureVars === "function" ? closureVars : null,
-      bound: false,
-      boundThis: undefined,
-      boundArgs: list(),
-    });
-
-  return {
-    useStep,
-    declare(stepIds) {
-      for (let i = 0; i < stepIds.length; i++) {
-        if (typeof stepIds[i] === "string") setAdd(declared, stepIds[i]!);
-      }
-    },
-    call: (stepId, args) => run(plainTarget(stepId), undefined, args),
-    kind: stepFunctionKind(targets, proxyOf, guest),
-  };
 }
 
 function plainTarget(stepId: string): StepTarget {
   return { stepId, closureVars: null, bound: false, boundThis: undefined, boundArgs: list() };
-}
-
-function stepFunctionKind(
-  targets: WeakMap<object, StepTarget>,
-  proxyOf: (target: StepTarget) => StepFunction,
-  guest: Guest,
-): Kind {
-  return {
-    tag: "StepFunction",
-    reduce(value) {
-      const target = typeof value === "function" ? weakGet(targets, value) : undefined;
-      if (target === undefined) return null;
-      const fields = addField(noFields(), "stepId", target.stepId);
-      if (target.closureVars !== null) {
-        addField(fields, "closureVars", apply(target.closureVars, undefined, []));
-      }
-      if (target.bound) {
-        const keeps = isRegistered(target.boundThis, guest.realm);
-        addField(fields, "boundThis", keeps ? target.boundThis : undefined);
-        addField(fields, "boundArgs", joined(target.boundArgs, list()));
-      }
-      return { tag: "StepFunction", fields };
-    },
-    revive(data) {
-      const fields = typeof data === "object" && data !== null ? data : {};
-      const stepId = own(fields, "stepId");
-      if (typeof stepId !== "string") throw new SerializationError("a step function has no id");
-      const captured = own(fields, "closureVars");
-      const boundArgs = own(fields, "boundArgs");
-      return proxyOf({
-        stepId,
-        closureVars: captured === undefined ? null : () => captured,
-        bound: hasOwn(fields, "boundThis"),
-        boundThis: own(fields, "boundThis"),
-        boundArgs: isArray(boundArgs) ? boundArgs : list(),
-      });
-    },
-  };
 }
 
 /** Workflow functions in payloads: their id alone. */

@@ -1,109 +1,115 @@
 /**
  * Streams as workflow code sees them: handles that can be passed on to steps, not read or written.
  */
-import { NotAvailableError, SerializationError } from "./errors.ts";
+import { SerializationError } from "./errors.ts";
 import { runOf } from "./guest.ts";
 import type { Guest } from "./guest.ts";
+import { refusal } from "./lockdown.ts";
 import {
   TypeErrorConstructor,
   WeakMapConstructor,
   define,
+  defineFixed,
   keysOf,
   own,
   stringSlice,
   weakGet,
   weakSet,
+  createObject,
 } from "./primordials.ts";
 import { addField, noFields } from "./realm.ts";
 import type { Kind } from "./realm.ts";
 
 const NAMESPACE_CHARS_MAX = 64;
 const CLASSES = ["ReadableStream", "WritableStream", "TransformStream"] as const;
+const MEMBERS = ["getReader", "getWriter", "pipeTo", "pipeThrough", "tee", "cancel", "abort"];
+
+type HandleName = "ReadableStream" | "WritableStream";
 
 export interface Streams {
   readonly kinds: readonly Kind[];
-  getWritable(options?: object): object;
+  readonly getWritable: (options?: object) => object;
 }
 
-/** Defines the stream classes on the global; their instances come from payloads alone. */
+/** Defines the stream classes on the global; their instances come from the library alone. */
 export function installStreamHandles(scope: object, guest: Guest): Streams {
-  const data = new WeakMapConstructor<object, object>();
-  const constructors = {} as Record<(typeof CLASSES)[number], new () => object>;
-  let isOurs = false;
+  const prototypes = createObject(null) as Record<(typeof CLASSES)[number], object>;
   for (let i = 0; i < CLASSES.length; i++) {
     const name = CLASSES[i]!;
-    const Handle = class {
-      constructor() {
-        if (isOurs) return;
-        throw new NotAvailableError(
-          `${name} cannot be made in a workflow; make it in a step, or use getWritable()`,
-        );
-      }
-    };
-    define(Handle, "name", name, false);
-    const members = ["getReader", "getWriter", "pipeTo", "pipeThrough", "tee", "cancel", "abort"];
-    for (let j = 0; j < members.length; j++) {
-      define(
-        Handle.prototype,
-        members[j]!,
-        () => {
-          throw new NotAvailableError(
-            `a ${name} in a workflow is a handle: pass it to a step and use it there`,
-          );
-        },
-        false,
-      );
-    }
-    constructors[name] = Handle;
-    define(scope, name, Handle, false);
+    prototypes[name] = defineHandleClass(scope, name);
+  }
+  const readable = new StreamHandles("ReadableStream", prototypes.ReadableStream);
+  const writable = new StreamHandles("WritableStream", prototypes.WritableStream);
+  return {
+    kinds: [readable, writable],
+    getWritable(options) {
+      const suffix = namespaceSuffix(own(options ?? {}, "namespace"));
+      const { runId } = runOf(guest);
+      const name = `strm_${stringSlice(runId, "wrun_".length)}_user${suffix}`;
+      return writable.handleOf({ name, runId });
+    },
+  };
+}
+
+function defineHandleClass(scope: object, name: string): object {
+  const constructor = refusal(
+    name,
+    `${name} cannot be made in a workflow; make it in a step, or use getWritable()`,
+  );
+  const prototype = {};
+  define(prototype, "constructor", constructor, false);
+  define(prototype, Symbol.toStringTag, name, false);
+  const message = `a ${name} in a workflow is a handle: pass it to a step and use it there`;
+  for (let i = 0; i < MEMBERS.length; i++) {
+    define(prototype, MEMBERS[i]!, refusal(MEMBERS[i]!, message), false);
+  }
+  defineFixed(constructor, "prototype", prototype);
+  define(scope, name, constructor, false);
+  return prototype;
+}
+
+/** The handles of one class, with the data that names each one's stream. */
+class StreamHandles implements Kind {
+  readonly tag: HandleName;
+  readonly #prototype: object;
+  readonly #data = new WeakMapConstructor<object, object>();
+
+  constructor(tag: HandleName, prototype: object) {
+    this.tag = tag;
+    this.#prototype = prototype;
   }
 
-  function handleOf(name: "ReadableStream" | "WritableStream", fields: object): object {
-    isOurs = true;
-    const handle = new constructors[name]();
-    isOurs = false;
-    weakSet(data, handle, fields);
+  handleOf(data: object): object {
+    const handle = createObject(this.#prototype);
+    weakSet(this.#data, handle, data);
     return handle;
   }
 
-  function kindOf(name: "ReadableStream" | "WritableStream"): Kind {
-    return {
-      tag: name,
-      reduce(value) {
-        const held = weakGet(data, value);
-        if (held === undefined || !(value instanceof constructors[name])) return null;
-        const fields = noFields();
-        const keys = keysOf(held);
-        for (let i = 0; i < keys.length; i++) addField(fields, keys[i]!, own(held, keys[i]!));
-        return { tag: name, fields };
-      },
-      revive(revived) {
-        if (typeof revived !== "object" || revived === null) {
-          throw new SerializationError("a stream in a payload has no data");
-        }
-        return handleOf(name, revived);
-      },
-    };
+  reduce(value: object): ReturnType<Kind["reduce"]> {
+    const data = weakGet(this.#data, value);
+    if (data === undefined) return null;
+    const fields = noFields();
+    const keys = keysOf(data);
+    for (let i = 0; i < keys.length; i++) addField(fields, keys[i]!, own(data, keys[i]!));
+    return { tag: this.tag, fields };
   }
 
-  return {
-    kinds: [kindOf("ReadableStream"), kindOf("WritableStream")],
-    getWritable(options) {
-      const namespace = own(options ?? {}, "namespace");
-      const isValid =
-        namespace === undefined ||
-        (typeof namespace === "string" &&
-          namespace.length > 0 &&
-          namespace.length <= NAMESPACE_CHARS_MAX);
-      if (!isValid) {
-        throw new TypeErrorConstructor(
-          `getWritable: a namespace is a text of 1 to ${NAMESPACE_CHARS_MAX} characters`,
-        );
-      }
-      const { runId } = runOf(guest);
-      const suffix = namespace === undefined ? "" : `_${namespace as string}`;
-      const name = `strm_${stringSlice(runId, "wrun_".length)}_user${suffix}`;
-      return handleOf("WritableStream", { name, runId });
-    },
-  };
+  revive(data: unknown): object {
+    if (typeof data === "object" && data !== null) return this.handleOf(data);
+    throw new SerializationError("a stream in a payload has no data");
+  }
+}
+
+function namespaceSuffix(namespace: unknown): string {
+  if (namespace === undefined) return "";
+  if (
+    typeof namespace === "string" &&
+    namespace.length > 0 &&
+    namespace.length <= NAMESPACE_CHARS_MAX
+  ) {
+    return `_${namespace}`;
+  }
+  throw new TypeErrorConstructor(
+    `getWritable: a namespace is a text of 1 to ${NAMESPACE_CHARS_MAX} characters`,
+  );
 }

@@ -6,7 +6,8 @@
  */
 import { runOf, textOfValue } from "./guest.ts";
 import type { Guest } from "./guest.ts";
-import { createHookState, hookHandle } from "./hooks.ts";
+import { hookHandle } from "./hook-handle.ts";
+import { HookState } from "./hooks.ts";
 import type { RunHandleOf } from "./hooks.ts";
 import { TypeErrorConstructor, createObject, defineFixed, hasOwn } from "./primordials.ts";
 
@@ -23,7 +24,7 @@ export function createCreateWebhook(
   disposeSymbol: symbol,
   runHandleOf: RunHandleOf,
 ): (options?: WebhookOptions) => object {
-  return function createWebhook(options = createObject(null) as WebhookOptions) {
+  return function createWebhook(options: WebhookOptions = createObject(null)) {
     if (hasOwn(options, "token")) {
       throw new TypeErrorConstructor(
         "createWebhook makes its own token; for yours, use createHook",
@@ -36,7 +37,7 @@ export function createCreateWebhook(
     }
     const metadata = { respondWith, metadata: options.metadata };
     const token = guest.random.token();
-    const { state } = createHookState(
+    const state = new HookState(
       guest,
       {
         token,

@@ -2,6 +2,7 @@
  * The workflow side of the guest library, as one script: `__baton_guest.boot(hostCall)` installs
  * it in a fresh heap and returns the function through which the host drives the heap.
  */
+import type { HostCallName } from "../protocol.ts";
 import { apiExports, serdeExports, workflowExports } from "./api.ts";
 import type { ApiParts } from "./api.ts";
 import { createSetAttributes } from "./attributes.ts";
@@ -15,28 +16,35 @@ import type { Guest } from "./guest.ts";
 import { workflowMetadata } from "./api.ts";
 import { createCreateHook } from "./hooks.ts";
 import { installSmallGlobals, lockDown, lockOutside } from "./lockdown.ts";
-import { createOperations } from "./operations.ts";
+import { Operations } from "./operations.ts";
 import {
+  ErrorConstructor,
   MapConstructor,
   SymbolFor,
   define,
   defineFixed,
   freeze,
+  indexOf,
   list,
   mapGet,
+  numberText,
   promiseThen,
   push,
+  stringSlice,
 } from "./primordials.ts";
 import { createRandom, installRandom } from "./random.ts";
 import type { Kind, Realm } from "./realm.ts";
 import { createRunHandles } from "./run-handle.ts";
-import { createSteps, workflowFunctionKind } from "./steps.ts";
+import { Steps, workflowFunctionKind } from "./steps.ts";
 import { installStreamHandles } from "./streams.ts";
 import { createSleep } from "./waits.ts";
 import { createCreateWebhook } from "./webhooks.ts";
+import { registeredText } from "./report.ts";
 import { createWorkflowRun } from "./workflow-run.ts";
 
-export function boot(hostCall: (name: string) => unknown): Dispatch {
+type HostCall = (name: HostCallName, value: string) => unknown;
+
+export function boot(hostCall: HostCall): Dispatch {
   const scope = globalThis;
   delete (scope as Record<string, unknown>)["__baton_guest"];
   lockDown(scope);
@@ -54,9 +62,12 @@ export function boot(hostCall: (name: string) => unknown): Dispatch {
     keepsUnknown: false,
   };
   const guest: Guest = {
-    clock: createClock(() => hostCall("clock_read")),
-    random: createRandom(() => hostCall("random_read")),
-    operations: createOperations(),
+    clock: createClock({
+      readTooEarly: () => void hostCall("clock_read", callerOf()),
+      moved: (ms) => void hostCall("clock_set", numberText(ms)),
+    }),
+    random: createRandom(() => void hostCall("random_read", callerOf())),
+    operations: new Operations(),
     console: createConsole(),
     realm,
     watched: new MapConstructor(),
@@ -66,9 +77,9 @@ export function boot(hostCall: (name: string) => unknown): Dispatch {
   installRandom(scope, guest.random);
   installConsole(scope, guest.console);
 
-  const steps = createSteps(guest);
+  const steps = new Steps(guest);
   const streams = installStreamHandles(scope, guest);
-  push(kinds, steps.kind);
+  push(kinds, steps);
   push(kinds, workflowFunctionKind(workflows));
   for (let i = 0; i < streams.kinds.length; i++) push(kinds, streams.kinds[i]!);
 
@@ -85,7 +96,16 @@ export function boot(hostCall: (name: string) => unknown): Dispatch {
     getWritable: streams.getWritable,
   };
   installLibrary(scope, parts, { classes, workflows });
-  return createDispatch(guest, createWorkflowRun(guest, workflows));
+  return createDispatch(guest, createWorkflowRun(guest, workflows), () =>
+    registeredText(workflows, steps.names()),
+  );
+}
+
+/** Where in the bundle the running code is: the first frame that is not the library's. */
+function callerOf(): string {
+  const stack = new ErrorConstructor().stack ?? "";
+  const at = indexOf(stack, "bundle.js");
+  return at < 0 ? "" : `at ${stringSlice(stack, at, at + 40)}`;
 }
 
 interface Registries {
