@@ -44,15 +44,20 @@ describe("entity ids", () => {
     const drawn = fc.integer({ min: 1, max: 0xffffffff });
     const seeds = fc.uint8Array({ minLength: 32, maxLength: 32 });
     fc.assert(
-      fc.property(seeds, drawn, fc.double({ min: 0, max: 0.999, noNaN: true }), (bytes, drawn, share) => {
-        const ids = idSource(Buffer.from(bytes).toString("hex"), 1_700_000_000_000);
-        const ordinal = Math.floor(drawn * share);
-        const id = ids.idOf("wait", ordinal);
-        expect(ids.ordinalOf(id, drawn)).toBe(ordinal);
-        expect(ids.ordinalOf(id, ordinal)).toBe(-1);
-        const other = idSource(seedHex, 1_700_000_000_000);
-        expect(other.ordinalOf(id, 0xffffffff)).toBe(-1);
-      }),
+      fc.property(
+        seeds,
+        drawn,
+        fc.double({ min: 0, max: 0.999, noNaN: true }),
+        (bytes, drawn, share) => {
+          const ids = idSource(Buffer.from(bytes).toString("hex"), 1_700_000_000_000);
+          const ordinal = Math.floor(drawn * share);
+          const id = ids.idOf("wait", ordinal);
+          expect(ids.ordinalOf(id, drawn)).toBe(ordinal);
+          expect(ids.ordinalOf(id, ordinal)).toBe(-1);
+          const other = idSource(seedHex, 1_700_000_000_000);
+          expect(other.ordinalOf(id, 0xffffffff)).toBe(-1);
+        },
+      ),
     );
   });
 
