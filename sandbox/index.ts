@@ -14,7 +14,7 @@ import type {
 } from "../engine/ports/sandbox.ts";
 import { Violation, registeredIn } from "./border.ts";
 import { callingThread } from "./calling-thread.ts";
-import { SEED_BYTES } from "./draws.ts";
+import { SEED_BYTES } from "./guest/entity-ids.ts";
 import { HeapProxy } from "./heap-proxy.ts";
 import type { Lodging, LodgingRequest, Places } from "./place.ts";
 import { ThreadPlaces } from "./threads.ts";

@@ -15,7 +15,7 @@ import type {
 import { payloadOfText } from "../engine/payload.ts";
 import type { Payload } from "../engine/payload.ts";
 import { Violation, isRunErrorCode, reportIn } from "./border.ts";
-import { EntityIds } from "./draws.ts";
+import { EntityIds } from "./guest/entity-ids.ts";
 import { exceeded } from "./limits.ts";
 import type { Ask, Report } from "./protocol.ts";
 

@@ -13,6 +13,7 @@ import { Bytes, Words, imul, indexOf, numberText, stringSlice } from "./primordi
 import { hmac } from "./sha256.ts";
 
 const CROCKFORD = "0123456789ABCDEFGHJKMNPQRSTVWXYZ";
+export const SEED_BYTES = 32;
 const TIME_CHARS = 10;
 const ULID_CHARS = 26;
 
@@ -44,8 +45,8 @@ function unmix(word: number): number {
 }
 
 export function seedBytes(seedHex: string): Uint8Array {
-  const bytes = new Bytes(32);
-  for (let i = 0; i < 32; i++) {
+  const bytes = new Bytes(SEED_BYTES);
+  for (let i = 0; i < SEED_BYTES; i++) {
     bytes[i] = nibble(seedHex, 2 * i) * 16 + nibble(seedHex, 2 * i + 1);
   }
   return bytes;
@@ -131,7 +132,7 @@ export class EntityIds {
 
 function hexOf(bytes: Uint8Array): string {
   let text = "";
-  for (let i = 0; i < 32; i++) {
+  for (let i = 0; i < SEED_BYTES; i++) {
     const byte = bytes[i] ?? 0;
     text += (byte < 16 ? "0" : "") + numberText(byte, 16);
   }

@@ -3,7 +3,7 @@
  * are JSON. `forge` lets a test's program answer in the library's place, as a tenant would that
  * had broken it.
  */
-import { EntityIds } from "../../sandbox/draws.ts";
+import { EntityIds } from "../../sandbox/guest/entity-ids.ts";
 import type { EntityKind } from "../../engine/ids.ts";
 import type { Ask, GuestCommand, Report } from "../../sandbox/protocol.ts";
 

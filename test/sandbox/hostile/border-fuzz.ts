@@ -5,7 +5,7 @@
  * and handed to the same code that reads real ones. Whatever is accepted is checked against what
  * the model's run could have been handed out, with none of the parser's code.
  */
-import { EntityIds } from "../../../sandbox/draws.ts";
+import { EntityIds } from "../../../sandbox/guest/entity-ids.ts";
 import { OpenOperations } from "../../../sandbox/open-operations.ts";
 import type { ReportRead, Standing } from "../../../sandbox/open-operations.ts";
 import { Violation, divergenceIn, registeredIn } from "../../../sandbox/border.ts";
