@@ -5,6 +5,7 @@
  *
  * E10  A run's status follows its first terminal event by position; a later one is inert.
  */
+import { assert } from "./assert.ts";
 import { BatonError } from "./errors.ts";
 import { RUN_TERMINAL_TYPES } from "./events.ts";
 import type { EventType, RunEvent } from "./events.ts";
@@ -65,4 +66,10 @@ export function corrupted(event: RunEvent, rule: string): BatonError {
     field: event.eventType,
     used: event.slot,
   });
+}
+
+/** How the run was created; only of a run that was. */
+export function birthOf(state: RunState): RunBirth {
+  assert(state.kind !== "absent", "a run that is driven was created");
+  return state.birth;
 }

@@ -29,6 +29,8 @@ export interface Settings {
   readonly optimisticBackgroundStart: boolean;
   /** Bytes of heaps that stay live between deliveries, over all tenants. */
   readonly liveHeapBytesMax: number;
+  /** Neither heaps nor snapshots are kept between deliveries: every one replays from cold. */
+  readonly isCold: boolean;
 }
 
 export const DEFAULT_SETTINGS: Settings = {
@@ -43,6 +45,7 @@ export const DEFAULT_SETTINGS: Settings = {
   readTimeoutMs: 5_000,
   optimisticBackgroundStart: false,
   liveHeapBytesMax: 512 * 1024 * 1024,
+  isCold: false,
 };
 
 /** `WORKFLOW_MAX_INLINE_STEPS` is clamped to this. */
@@ -78,6 +81,7 @@ export function settingsOf(environment: Environment): Settings {
     // An explicit "no" to early starts in place wins over the opt-in.
     optimisticBackgroundStart: optimistic && inlineForbids !== "0" && inlineForbids !== "false",
     liveHeapBytesMax: number("BATON_LIVE_HEAP_BYTES", base.liveHeapBytesMax),
+    isCold: flagOf(environment, "BATON_COLD"),
   };
 }
 

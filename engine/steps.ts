@@ -121,10 +121,3 @@ function retrying(state: StepState, event: RunEventOf<"step_retrying">): StepSta
 export function attemptsOf(step: StepState): number {
   return Math.max(0, step.starts - step.interruptions);
 }
-
-/** The state that a step's own events fold to; null if none of them creates it. */
-export function foldStep(events: readonly StepEvent[]): StepState | null {
-  let state: StepState | null = null;
-  for (const event of events) state = stepAfter(state, event) ?? state;
-  return state;
-}

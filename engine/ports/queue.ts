@@ -22,6 +22,7 @@ export interface RunInput {
   readonly deploymentId: string;
   readonly input: Payload;
   readonly seed: Payload;
+  readonly attributes?: Readonly<Record<string, string>>;
   /** The `createdAt` of `run_created`, epoch ms. */
   readonly createdAt: number;
 }

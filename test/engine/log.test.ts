@@ -5,8 +5,7 @@ import { nextFeed, eventsToMerge } from "../../engine/consume.ts";
 import { RunLog } from "../../engine/log.ts";
 import type { GuestEvent } from "../../engine/ports/sandbox.ts";
 import { slotOf } from "../../engine/slots.ts";
-import { attemptsOf, foldStep } from "../../engine/steps.ts";
-import type { StepEvent } from "../../engine/steps.ts";
+import { attemptsOf } from "../../engine/steps.ts";
 import { dueWaits, nextDueMs } from "../../engine/waits.ts";
 import * as l from "./log-of.ts";
 
@@ -97,18 +96,11 @@ describe("steps in a log", () => {
   });
 
   it("attempts are starts less interrupted ones", () => {
-    const events = [
-      l.stepCreated(1),
-      l.stepStarted(1),
-      l.stepRetrying(1, { interrupted: true }),
-      l.stepStarted(1),
-      l.stepRetrying(1),
-    ].map((line, i) => l.eventAt(i + 1, line) as StepEvent);
-    const step = foldStep(events);
-    expect(step).not.toBeNull();
-    expect(step === null ? null : attemptsOf(step)).toBe(1);
-    expect(step).toMatchObject({ starts: 2, interruptions: 1, startedAt: l.T0 + 2 });
-    expect(foldStep([])).toBeNull();
+    const log = l.logOf(l.created(), l.stepCreated(1), l.stepStarted(1));
+    l.grow(log, l.stepRetrying(1, { interrupted: true }), l.stepStarted(1), l.stepRetrying(1));
+    const step = log.steps.get(l.idOf("step", 1));
+    expect(step).toMatchObject({ starts: 2, interruptions: 1, startedAt: l.T0 + 3 });
+    expect(step === undefined ? null : attemptsOf(step)).toBe(1);
   });
 });
 

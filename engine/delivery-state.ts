@@ -1,0 +1,121 @@
+/**
+ * The state of one delivery: what its stages share, and how they say that it ends.
+ *
+ * Owns no rule. One delivery has one of these and nothing of it outlives the delivery, except a
+ * heap that is put into the cache at the end.
+ */
+import type { InlineBodies } from "./inline-bodies.ts";
+import type { EntityId, RunRef } from "./ids.ts";
+import type { LiveFeed } from "./feed.ts";
+import type { RunLog } from "./log.ts";
+import type { Engine } from "./parts.ts";
+import type { Payload } from "./payload.ts";
+import type { Log } from "./ports/host.ts";
+import type { DeliveryMeta, DeliveryResult, OrchestratorMessage } from "./ports/queue.ts";
+import type { Heap, HeapImage, PassResult } from "./ports/sandbox.ts";
+import type { StepTraits } from "./ports/steps.ts";
+import type { TenantLimits } from "./ports/tenants.ts";
+import type { TenantStore } from "./ports/world.ts";
+import type { Progress } from "./progress.ts";
+import type { StepState } from "./steps.ts";
+import type { InBandWriter } from "./writer.ts";
+
+export type QuietPass = Extract<PassResult, { kind: "quiet" }>;
+
+/** What one queue message is about, before anything is read. */
+export interface Arrival {
+  readonly engine: Engine;
+  readonly run: RunRef;
+  readonly message: OrchestratorMessage;
+  readonly meta: DeliveryMeta;
+  readonly store: TenantStore;
+  readonly logger: Log;
+}
+
+/** A message that committed writes owe, until it is out. */
+export interface OwedStep {
+  /** As the committed write left it, whether or not that has joined the log yet. */
+  readonly step: StepState;
+  /** Absent: the step's delivery reads the creation event. */
+  readonly input?: Payload;
+  /** Its handler is to read the log even on a first delivery. */
+  readonly isResend?: true;
+}
+
+export interface DeliveryCounts {
+  passes: number;
+  eventsCommitted: number;
+  messagesSent: number;
+  divergences: number;
+  lostHeaps: number;
+  refusedPasses: number;
+}
+
+export interface DeliveryState extends Arrival {
+  readonly limits: TenantLimits;
+  /** Epoch ms at which the invocation has to end. */
+  readonly deadlineMs: number;
+  readonly progress: Progress;
+  readonly bodies: InlineBodies;
+  readonly feed: LiveFeed;
+  readonly counts: DeliveryCounts;
+  log: RunLog;
+  writer: InBandWriter;
+  /** Null until it is opened, and after it was lost. */
+  heap: Heap | null;
+  /** What to open the heap from; null: cold. */
+  image: HeapImage | null;
+  snapshotSlot: number;
+  /** What the heap last said, at the log's consumed position. */
+  report: QuietPass | null;
+  /** Chains whose timers this delivery sends. */
+  readonly ownedChains: Set<string>;
+  readonly timedWaits: Set<EntityId>;
+  readonly owedSteps: Map<EntityId, OwedStep>;
+  /** By step name; null: nothing here can run it. */
+  readonly traits: Map<string, StepTraits | null>;
+}
+
+/** How a delivery ends. */
+export type Ending =
+  /** The guest waits for others: everything is committed and every message is out. */
+  | { readonly kind: "suspended" }
+  /** The log holds a terminal event. */
+  | { readonly kind: "over" }
+  /** The invocation's time is up. */
+  | { readonly kind: "handoff" }
+  | { readonly kind: "superseded" }
+  /** A write without an answer. */
+  | { readonly kind: "unknown"; readonly error: unknown }
+  | { readonly kind: "parked"; readonly code: string; readonly message: string }
+  /** Not now: the same message again later. */
+  | {
+      readonly kind: "deferred";
+      readonly reason: string;
+      readonly afterMs: number;
+      readonly counted: boolean;
+    };
+
+export const ACK: DeliveryResult = { kind: "ack" };
+
+export function nowMs(arrival: Arrival): number {
+  return arrival.engine.parts.clock.now();
+}
+
+/** When the invocation has to end: at once while the process is stopping. */
+export function isPastDeadline(state: DeliveryState): boolean {
+  return state.engine.memory.stopping.hasBegun || nowMs(state) >= state.deadlineMs;
+}
+
+/** Too close to the deadline for a body to be started (spec: "Inline-start margin"). */
+export function isPastMargin(state: DeliveryState): boolean {
+  const { inlineMarginMs, inlineWindowMs } = state.engine.parts.settings;
+  // A margin as long as the window would start nothing ever.
+  const marginMs = Math.min(inlineMarginMs, inlineWindowMs / 2);
+  return isPastDeadline(state) || nowMs(state) >= state.deadlineMs - marginMs;
+}
+
+/** Whether a timer of the run may have been coalesced into this delivery. */
+export function mayHoldTimer(arrival: Arrival): boolean {
+  return arrival.meta.deliveryCount > 1;
+}

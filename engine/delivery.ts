@@ -1,0 +1,227 @@
+/**
+ * One delivery of an orchestrator message: a run is driven from its log to its next rest.
+ *
+ * The stages of design §1, read top to bottom; each has a file of its own. Owns their order, and
+ * what every delivery does whatever happens: the feed is closed, no body outlives it unnoticed, one
+ * line says how it went.
+ *
+ * E60  See finishing.ts: nothing is acknowledged while anything is owed.
+ */
+import { present } from "./assert.ts";
+import { ownChainsOf } from "./arming.ts";
+import { meet } from "./arrival.ts";
+import { decide } from "./committing.ts";
+import type { Arrival, DeliveryState, Ending } from "./delivery-state.ts";
+import { isPastDeadline, nowMs } from "./delivery-state.ts";
+import { completeDueWaits } from "./due-waits.ts";
+import { isBatonError } from "./errors.ts";
+import { LiveFeed } from "./feed.ts";
+import { finish } from "./finishing.ts";
+import { dropHeap, runGuest } from "./guest-pass.ts";
+import { InlineBodies } from "./inline-bodies.ts";
+import { commitSettled, rerunOpenSteps } from "./inline-steps.ts";
+import { loadRun, tailReaderOf } from "./loading.ts";
+import { SET_ASIDE_REDELIVERY_MS } from "./limits.ts";
+import type { LoadedRun } from "./loading.ts";
+import { resend, sendOwed } from "./owing.ts";
+import type { Engine } from "./parts.ts";
+import { errorPayload } from "./payload.ts";
+import { newEvent } from "./plan.ts";
+import type { DeliveryMeta, DeliveryResult, OrchestratorMessage } from "./ports/queue.ts";
+import type { TenantLimits } from "./ports/tenants.ts";
+import { Progress } from "./progress.ts";
+import { readTail } from "./reads.ts";
+import { failRun } from "./run-ending.ts";
+import { take } from "./taking.ts";
+import { dueWaits } from "./waits.ts";
+import { awaitProgress, linger } from "./waiting.ts";
+
+/** The codes of reads that no redelivery mends, but an operator may. */
+const PARKED_ON_READ = ["CORRUPTED_EVENT_LOG", "PAYLOAD_UNREADABLE", "SNAPSHOT_MISSING"] as const;
+
+export async function deliver(
+  engine: Engine,
+  message: OrchestratorMessage,
+  meta: DeliveryMeta,
+): Promise<DeliveryResult> {
+  const { parts, memory } = engine;
+  const { tenantId, runId } = message;
+  const run = { tenantId, runId };
+  const { messageId, attempt, deliveryCount } = meta;
+  const logger = parts.log.child({ tenantId, runId, messageId, attempt, deliveryCount });
+  const store = parts.world.forTenant(tenantId);
+  const arrival: Arrival = { engine, run, message, meta, store, logger };
+  const startedAt = parts.clock.now();
+  const met = await meet(arrival);
+  if (met.kind === "answer") {
+    const ms = parts.clock.now() - startedAt;
+    logger.info({ outcome: met.outcome, answer: met.result.kind, ms }, "delivery");
+    return met.result;
+  }
+  memory.positions.forget(run);
+  return drive(arrival, met.limits, startedAt);
+}
+
+async function drive(
+  arrival: Arrival,
+  limits: TenantLimits,
+  startedAt: number,
+): Promise<DeliveryResult> {
+  let loaded: LoadedRun;
+  try {
+    loaded = await loadRun(arrival);
+  } catch (error) {
+    return parkOrThrow(arrival, error);
+  }
+  const state = stateOf(arrival, limits, loaded);
+  const unlisten = arrival.engine.memory.stopping.onBegin(() => state.progress.notify());
+  let ending: Ending | null = null;
+  try {
+    ending = await begin(state);
+    while (ending === null) ending = await pass(state);
+    return await finish(state, ending);
+  } catch (error) {
+    dropHeap(state);
+    await state.bodies.settleAll();
+    return await parkOrThrow(arrival, error);
+  } finally {
+    unlisten();
+    state.feed.stop();
+    report(state, ending, startedAt);
+  }
+}
+
+function stateOf(arrival: Arrival, limits: TenantLimits, loaded: LoadedRun): DeliveryState {
+  const { parts } = arrival.engine;
+  const progress = new Progress(parts.clock);
+  const onNews = (): void => progress.notify();
+  const hasPush = parts.world.capabilities.liveFeed;
+  const { settings } = parts;
+  const feed = new LiveFeed(
+    { reader: tailReaderOf(arrival), hasPush, settings, onNews },
+    loaded.log.topSlot,
+  );
+  return {
+    ...arrival,
+    limits,
+    deadlineMs: arrival.meta.invocationStartedAt + settings.inlineWindowMs,
+    progress,
+    bodies: new InlineBodies(parts.steps, onNews),
+    feed,
+    counts: {
+      passes: 0,
+      eventsCommitted: 0,
+      messagesSent: 0,
+      divergences: 0,
+      lostHeaps: 0,
+      refusedPasses: 0,
+    },
+    ...loaded,
+    report: null,
+    ownedChains: new Set(),
+    timedWaits: new Set(),
+    owedSteps: new Map(),
+    traits: new Map(),
+  };
+}
+
+/** What comes once, before the first pass. */
+async function begin(state: DeliveryState): Promise<Ending | null> {
+  if (state.log.isOver) return { kind: "over" };
+  ownChainsOf(state);
+  const { queueDeliveriesMax } = state.engine.parts.settings;
+  if (state.meta.attempt > queueDeliveriesMax) {
+    const message = `A message of this run was delivered more than ${queueDeliveriesMax} times`;
+    return failRun(state, {
+      errorCode: "MAX_DELIVERIES_EXCEEDED",
+      error: errorPayload("WorkflowRuntimeError", message),
+    });
+  }
+  await resend(state);
+  if (state.log.run.kind === "started") return null;
+  const next = take(state, await state.writer.create(newEvent("run_started", null, {})));
+  return next === "go on" ? null : next;
+}
+
+/** One pass: from what has landed to what the guest asked for next. Null: there is more to do. */
+async function pass(state: DeliveryState): Promise<Ending | null> {
+  await fold(state);
+  if (state.log.isOver) return { kind: "over" };
+  if (isPastDeadline(state) && state.bodies.runningCount > 0) return settleBeforeHandoff(state);
+  const settled = (await commitSettled(state)) ?? (await completeDueWaits(state));
+  if (settled !== null) return settled;
+  if (state.writer.isBehind) return null;
+  if (isPastDeadline(state)) return { kind: "handoff" };
+
+  const ran = await runGuest(state);
+  if (ran !== null) return ran;
+  const decided = (await decide(state)) ?? (await rerunOpenSteps(state));
+  if (decided !== null) return decided;
+  await sendOwed(state);
+  if (hasMore(state)) return null;
+
+  if (state.bodies.runningCount > 0) {
+    await awaitProgress(state);
+    return null;
+  }
+  return (await linger(state)) ? null : { kind: "suspended" };
+}
+
+/** Takes in what others have committed, in slot order, with nothing missing below. */
+async function fold(state: DeliveryState): Promise<void> {
+  state.feed.advance(state.log.topSlot);
+  for (const event of state.feed.take()) state.log.append(event);
+  if (!state.writer.isBehind) return;
+  const read = await readTail(tailReaderOf(state), state.log);
+  present(read.kind === "read" ? read : null, "a log does not change under its own writer");
+  state.writer.noteComplete();
+  state.feed.advance(state.log.topSlot);
+}
+
+/** Nothing new begins past the deadline; what runs is waited for, and recorded. */
+async function settleBeforeHandoff(state: DeliveryState): Promise<Ending | null> {
+  const ending = await commitSettled(state);
+  if (ending !== null) return ending;
+  await sendOwed(state);
+  if (state.bodies.runningCount > 0) await awaitProgress(state);
+  return null;
+}
+
+function hasMore(state: DeliveryState): boolean {
+  return (
+    state.writer.isBehind ||
+    state.log.unconsumed.length > 0 ||
+    state.bodies.settled.length > 0 ||
+    state.feed.hasNews ||
+    dueWaits(state.log.waits.values(), nowMs(state)).length > 0
+  );
+}
+
+async function parkOrThrow(arrival: Arrival, error: unknown): Promise<DeliveryResult> {
+  const code = PARKED_ON_READ.find((known) => isBatonError(error, known));
+  if (code === undefined) {
+    arrival.logger.error({ error: String(error) }, "a delivery failed; its message comes again");
+    throw error;
+  }
+  const reason = { code, message: String(error), since: nowMs(arrival) };
+  await arrival.store.runs.park(arrival.run.runId, reason);
+  arrival.logger.error({ code, reason: reason.message }, "a run is parked");
+  return { kind: "redeliver", afterMs: SET_ASIDE_REDELIVERY_MS, counted: false };
+}
+
+function report(state: DeliveryState, ending: Ending | null, startedAt: number): void {
+  const { passes, messagesSent, eventsCommitted } = state.counts;
+  const events = eventsCommitted + state.writer.committedCount;
+  state.engine.parts.tenants.count(state.run.tenantId, { events });
+  state.logger.info(
+    {
+      outcome: ending?.kind ?? "failed",
+      passes,
+      events,
+      messages: messagesSent,
+      slot: state.log.topSlot,
+      ms: nowMs(state) - startedAt,
+    },
+    "delivery",
+  );
+}

@@ -1,0 +1,193 @@
+/**
+ * The live feed of one delivery: what others commit while it runs.
+ *
+ * Two sources, the World's push and a poll of the log's tail, through one `offer()`; so order and
+ * completeness never depend on the push (spec: "The live event feed and polling"). Events are handed
+ * over between passes only, by `take()`.
+ *
+ * E50  What is handed over is gap-free from the log's top slot.
+ * E51  A push that ends, fails or skips a slot is trouble: the poll is back at its short interval.
+ * E52  The feed says that it is live only while a subscription is open and has reported no error.
+ */
+import type { RunEvent } from "./events.ts";
+import { FEED_POLL_BACKOFF_FACTOR_MAX, POLL_BACKOFF_MS_MAX } from "./limits.ts";
+import { readWithin } from "./reads.ts";
+import type { TailReader } from "./reads.ts";
+import type { Settings } from "./settings.ts";
+import { nextSlot } from "./slots.ts";
+import type { Slot } from "./slots.ts";
+
+export interface FeedOptions {
+  readonly reader: TailReader;
+  /** Whether the World pushes. */
+  readonly hasPush: boolean;
+  readonly settings: Settings;
+  /** There is something to take, or the push went down. */
+  readonly onNews: () => void;
+}
+
+export class LiveFeed {
+  readonly #options: FeedOptions;
+  /** Events above what was taken, by slot. */
+  readonly #pending = new Map<Slot, RunEvent>();
+  #topSlot: Slot;
+  #highestSlot: Slot;
+  #isLive = false;
+  #isStopped = false;
+  #isStarted = false;
+  #isPolling = false;
+  #intervalMs: number;
+  #cancelPoll: () => void = () => undefined;
+  #unsubscribe: () => void = () => undefined;
+
+  constructor(options: FeedOptions, topSlot: Slot) {
+    this.#options = options;
+    this.#topSlot = topSlot;
+    this.#highestSlot = topSlot;
+    this.#intervalMs = options.settings.pollIntervalMs;
+  }
+
+  get isLive(): boolean {
+    return this.#isLive && !this.#isStopped;
+  }
+
+  /** Opens it, above what the log holds. Once per delivery. */
+  async start(topSlot: Slot): Promise<void> {
+    this.advance(topSlot);
+    if (this.#isStarted) return;
+    this.#isStarted = true;
+    if (this.#options.hasPush) await this.#subscribe();
+    this.#schedulePoll();
+  }
+
+  /** The log has grown by what the delivery wrote or read itself. */
+  advance(topSlot: Slot): void {
+    if (topSlot <= this.#topSlot) return;
+    this.#topSlot = topSlot;
+    if (topSlot > this.#highestSlot) this.#highestSlot = topSlot;
+    for (const slot of this.#pending.keys()) if (slot <= topSlot) this.#pending.delete(slot);
+    // A write of this delivery may have woken others; look soon.
+    this.#intervalMs = this.#shortInterval();
+  }
+
+  get hasNews(): boolean {
+    return this.#pending.has(nextSlot(this.#topSlot));
+  }
+
+  /** The gap-free run of events right above the log's top slot. */
+  take(): readonly RunEvent[] {
+    const events: RunEvent[] = [];
+    for (;;) {
+      const slot = nextSlot(this.#topSlot);
+      const event = this.#pending.get(slot);
+      if (event === undefined) return events;
+      this.#pending.delete(slot);
+      this.#topSlot = slot;
+      events.push(event);
+    }
+  }
+
+  stop(): void {
+    this.#isStopped = true;
+    this.#cancelPoll();
+    this.#unsubscribe();
+    this.#pending.clear();
+  }
+
+  async #subscribe(): Promise<void> {
+    const { reader } = this.#options;
+    try {
+      const unsubscribe = await reader.events.subscribe(
+        reader.runId,
+        this.#topSlot,
+        (event) => this.#offer("push", [event]),
+        { onError: () => this.#goDown() },
+      );
+      if (this.#isStopped) {
+        unsubscribe();
+        return;
+      }
+      this.#unsubscribe = unsubscribe;
+      this.#isLive = true;
+      this.#intervalMs = this.#options.settings.feedPollIntervalMs;
+    } catch {
+      // Refused, or a cap was reached: the poll alone is complete, only slower.
+      this.#isLive = false;
+    }
+  }
+
+  #goDown(): void {
+    this.#isLive = false;
+    this.#trouble();
+    this.#options.onNews();
+  }
+
+  /** Takes a push or a page of a poll alike; true if it brought something that was missing. */
+  #offer(source: "push" | "poll", events: readonly RunEvent[]): boolean {
+    if (this.#isStopped) return false;
+    let isNew = false;
+    for (const event of events) {
+      if (event.slot <= this.#topSlot || this.#pending.has(event.slot)) continue;
+      this.#pending.set(event.slot, event);
+      if (event.slot > this.#highestSlot) this.#highestSlot = event.slot;
+      isNew = true;
+    }
+    if (source === "push" && isNew && this.#hasGap()) this.#trouble();
+    if (isNew && this.hasNews) this.#options.onNews();
+    return isNew;
+  }
+
+  #hasGap(): boolean {
+    return this.#highestSlot - this.#topSlot > this.#pending.size;
+  }
+
+  #trouble(): void {
+    this.#intervalMs = this.#shortInterval();
+    this.#schedulePoll();
+  }
+
+  #shortInterval(): number {
+    return this.#options.settings.pollIntervalMs;
+  }
+
+  #schedulePoll(): void {
+    this.#cancelPoll();
+    if (this.#isStopped || !this.#isStarted || this.#options.settings.pollIntervalMs === 0) return;
+    const { clock } = this.#options.reader;
+    this.#cancelPoll = clock.setTimer(this.#intervalMs, () => void this.#poll());
+  }
+
+  async #poll(): Promise<void> {
+    if (this.#isPolling || this.#isStopped) return;
+    this.#isPolling = true;
+    const wasLive = this.#isLive;
+    let isClean = false;
+    try {
+      const { reader, settings } = this.#options;
+      const params = { afterSlot: this.#topSlot };
+      const page =
+        settings.readTimeoutMs === 0
+          ? await reader.events.list(reader.runId, params)
+          : await readWithin(reader, params, settings.readTimeoutMs);
+      if (page !== null) isClean = !this.#offer("poll", page.events) && !this.#hasGap();
+    } catch {
+      // A failed poll is no news; the next one is soon.
+      isClean = false;
+    } finally {
+      this.#isPolling = false;
+    }
+    this.#intervalMs = isClean ? this.#backedOff(wasLive && this.#isLive) : this.#shortInterval();
+    this.#schedulePoll();
+  }
+
+  /** Beside a live push up to twice its interval, otherwise up to ten seconds. */
+  #backedOff(isLive: boolean): number {
+    const { feedPollIntervalMs } = this.#options.settings;
+    const short = this.#shortInterval();
+    const longest = isLive
+      ? feedPollIntervalMs * FEED_POLL_BACKOFF_FACTOR_MAX
+      : POLL_BACKOFF_MS_MAX;
+    const next = isLive ? Math.max(this.#intervalMs * 2, feedPollIntervalMs) : this.#intervalMs * 2;
+    return Math.max(short, Math.min(next, longest));
+  }
+}

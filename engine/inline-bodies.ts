@@ -1,0 +1,76 @@
+/**
+ * Bodies that run in the orchestrator's own delivery.
+ *
+ * Owns the running bodies and what those that ended have to say, until it is committed. Writes
+ * nothing. A body's outcome waits here for the pass that writes it, so it is queued behind every
+ * creation that was planned before it.
+ */
+import { assert } from "./assert.ts";
+import type { EntityId } from "./ids.ts";
+import type { StepAttempt, StepOutcome, StepRunner } from "./ports/steps.ts";
+import type { StepState } from "./steps.ts";
+
+export interface BodyStart {
+  readonly step: StepState;
+  readonly attempt: Omit<StepAttempt, "signal">;
+  readonly maxRetries: number;
+}
+
+export interface SettledBody extends BodyStart {
+  readonly outcome: StepOutcome;
+}
+
+export class InlineBodies {
+  readonly #runner: StepRunner;
+  readonly #onSettled: () => void;
+  readonly #running = new Map<EntityId, Promise<void>>();
+  /** Ended, and not committed yet. */
+  readonly #settled = new Map<EntityId, SettledBody>();
+  readonly #abort = new AbortController();
+
+  constructor(runner: StepRunner, onSettled: () => void) {
+    this.#runner = runner;
+    this.#onSettled = onSettled;
+  }
+
+  get runningCount(): number {
+    return this.#running.size;
+  }
+
+  get settled(): readonly SettledBody[] {
+    return [...this.#settled.values()];
+  }
+
+  /** Running, or ended and not committed. */
+  has(stepId: EntityId): boolean {
+    return this.#running.has(stepId) || this.#settled.has(stepId);
+  }
+
+  start(body: BodyStart): void {
+    const { stepId } = body.step;
+    assert(!this.has(stepId), "a delivery runs one body of a step at a time");
+    const run = this.#runner
+      .run({ ...body.attempt, signal: this.#abort.signal })
+      .catch((error: unknown): StepOutcome => ({ kind: "interrupted", reason: String(error) }))
+      .then((outcome) => {
+        this.#running.delete(stepId);
+        this.#settled.set(stepId, { ...body, outcome });
+        this.#onSettled();
+      });
+    this.#running.set(stepId, run);
+  }
+
+  /** The outcome is in the log, or never will be. */
+  forget(stepId: EntityId): void {
+    this.#settled.delete(stepId);
+  }
+
+  /** Tells the bodies that their run is over. */
+  abort(): void {
+    this.#abort.abort();
+  }
+
+  async settleAll(): Promise<void> {
+    while (this.#running.size > 0) await Promise.all(this.#running.values());
+  }
+}

@@ -1,0 +1,98 @@
+/**
+ * Heaps that stay live between the deliveries of their runs: a bounded cache of this process.
+ *
+ * Owns the heaps it holds: what is put in is closed here, unless it is taken out first.
+ *
+ * E42  A heap is held by one delivery or by the cache, never by two.
+ * E43  Eviction starts with the tenant that holds most, and with its run that rested longest.
+ */
+import type { RunRef, TenantId } from "./ids.ts";
+import type { RunLog } from "./log.ts";
+import type { Heap } from "./ports/sandbox.ts";
+
+export interface LiveHeap {
+  readonly heap: Heap;
+  /** The log that the heap has consumed whole. */
+  readonly log: RunLog;
+  /** Slot of the newest stored snapshot of the run that is known; 0 if none. */
+  readonly snapshotSlot: number;
+  readonly heapBytes: number;
+}
+
+interface Entry extends LiveHeap {
+  readonly tenantId: TenantId;
+}
+
+export class LiveHeaps {
+  readonly #entries = new Map<string, Entry>();
+  readonly #bytesByTenant = new Map<TenantId, number>();
+  readonly #bytesMax: number;
+  #bytes = 0;
+  #isClosed = false;
+
+  constructor(bytesMax: number) {
+    this.#bytesMax = bytesMax;
+  }
+
+  get heapCount(): number {
+    return this.#entries.size;
+  }
+
+  /** Takes the run's heap out; from now on it is the caller's to close. */
+  take(run: RunRef): LiveHeap | null {
+    const key = keyOf(run);
+    const entry = this.#entries.get(key);
+    if (entry === undefined) return null;
+    this.#remove(key, entry);
+    return entry;
+  }
+
+  put(run: RunRef, live: LiveHeap): void {
+    if (this.#isClosed || live.heapBytes > this.#bytesMax) {
+      live.heap.close();
+      return;
+    }
+    this.take(run)?.heap.close();
+    this.#entries.set(keyOf(run), { ...live, tenantId: run.tenantId });
+    this.#count(run.tenantId, live.heapBytes);
+    while (this.#bytes > this.#bytesMax) this.#evict();
+  }
+
+  /** Closes all; what is put in later is closed at once. */
+  close(): void {
+    this.#isClosed = true;
+    for (const [key, entry] of this.#entries) {
+      this.#remove(key, entry);
+      entry.heap.close();
+    }
+  }
+
+  #evict(): void {
+    let largest: TenantId | null = null;
+    for (const [tenantId, bytes] of this.#bytesByTenant) {
+      if (largest === null || bytes > (this.#bytesByTenant.get(largest) ?? 0)) largest = tenantId;
+    }
+    for (const [key, entry] of this.#entries) {
+      if (entry.tenantId !== largest) continue;
+      this.#remove(key, entry);
+      entry.heap.close();
+      return;
+    }
+  }
+
+  #remove(key: string, entry: Entry): void {
+    this.#entries.delete(key);
+    this.#count(entry.tenantId, -entry.heapBytes);
+  }
+
+  #count(tenantId: TenantId, bytes: number): void {
+    this.#bytes += bytes;
+    const held = (this.#bytesByTenant.get(tenantId) ?? 0) + bytes;
+    if (held === 0) this.#bytesByTenant.delete(tenantId);
+    else this.#bytesByTenant.set(tenantId, held);
+  }
+}
+
+function keyOf(run: RunRef): string {
+  return `${run.tenantId}/${run.runId}`;
+}

@@ -1,0 +1,41 @@
+/**
+ * What one engine is made of, and what one process remembers between deliveries.
+ *
+ * Nothing in `ProcessMemory` is truth: all of it may be lost at any time and only costs time.
+ */
+import type { ConsumedPositions } from "./consumed-position.ts";
+import type { LiveHeaps } from "./live-heaps.ts";
+import type { Clock, Log, Random } from "./ports/host.ts";
+import type { Sandbox } from "./ports/sandbox.ts";
+import type { StepRunner } from "./ports/steps.ts";
+import type { Tenants } from "./ports/tenants.ts";
+import type { World } from "./ports/world.ts";
+import type { RecentKeys } from "./recent-keys.ts";
+import type { Settings } from "./settings.ts";
+import type { Stopping } from "./progress.ts";
+
+export interface EngineParts {
+  readonly world: World;
+  readonly sandbox: Sandbox;
+  readonly tenants: Tenants;
+  readonly steps: StepRunner;
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly log: Log;
+  readonly settings: Settings;
+}
+
+export interface ProcessMemory {
+  readonly liveHeaps: LiveHeaps;
+  readonly positions: ConsumedPositions;
+  /** Invocations that ran the re-send pass. */
+  readonly resendPasses: RecentKeys;
+  /** Near-due timers that were sent. */
+  readonly nearDueKeys: RecentKeys;
+  readonly stopping: Stopping;
+}
+
+export interface Engine {
+  readonly parts: EngineParts;
+  readonly memory: ProcessMemory;
+}

@@ -1,0 +1,86 @@
+/**
+ * The running engine of one process: what callers use, what the queue calls, and how it ends.
+ *
+ * Owns the process's memory between deliveries. Joins the parts it is given and knows no concrete
+ * one: `engine/compose.ts` does.
+ */
+import { runHandle } from "./client.ts";
+import type { RunHandle } from "./client.ts";
+import { ConsumedPositions } from "./consumed-position.ts";
+import { BatonError } from "./errors.ts";
+import type { RunRef, TenantId } from "./ids.ts";
+import { hookByToken, resumeHook } from "./intake.ts";
+import type { HookResume } from "./intake.ts";
+import { CONSUMED_POSITIONS_MAX, NEAR_DUE_KEYS_MAX, RESEND_PASSES_MAX } from "./limits.ts";
+import { LiveHeaps } from "./live-heaps.ts";
+import { route } from "./orchestrator.ts";
+import { orchestratorMessage } from "./owed.ts";
+import type { Engine, EngineParts, ProcessMemory } from "./parts.ts";
+import type { ConsumeOptions, Consumer, QueueHandlers } from "./ports/queue.ts";
+import type { HookRow } from "./ports/world.ts";
+import { Stopping } from "./progress.ts";
+import { RecentKeys } from "./recent-keys.ts";
+import { startRun } from "./start.ts";
+import type { StartRequest, StartResult } from "./start.ts";
+import { deliverStep } from "./step-delivery.ts";
+
+export interface EngineRuntime {
+  start(request: StartRequest): Promise<StartResult>;
+  getRun(tenantId: TenantId, runId: string): RunHandle;
+  resumeHook(resume: HookResume): Promise<HookRow>;
+  getHookByToken(tenantId: TenantId, token: string): Promise<HookRow>;
+  /** Lets a parked run go on; false if it was not parked. */
+  unpark(run: RunRef): Promise<boolean>;
+  /** Has a run looked at as if all its messages had been lost. */
+  recover(run: RunRef): Promise<void>;
+  /** What the World's queue is to call. */
+  readonly handlers: QueueHandlers;
+  /** Begins to take deliveries from the World's queue. Once. */
+  consume(options: ConsumeOptions): void;
+  /** Deliveries hand off as soon as they can; resolves when the last one has answered. */
+  stop(): Promise<void>;
+}
+
+export function createEngine(parts: EngineParts): EngineRuntime {
+  const { settings, world } = parts;
+  const memory: ProcessMemory = {
+    liveHeaps: new LiveHeaps(settings.isCold ? 0 : settings.liveHeapBytesMax),
+    positions: new ConsumedPositions(CONSUMED_POSITIONS_MAX),
+    resendPasses: new RecentKeys(RESEND_PASSES_MAX),
+    nearDueKeys: new RecentKeys(NEAR_DUE_KEYS_MAX),
+    stopping: new Stopping(),
+  };
+  const engine: Engine = { parts, memory };
+  const handlers: QueueHandlers = {
+    orchestrator: (message, meta) => route(engine, message, meta),
+    step: (message, meta) => deliverStep(engine, message, meta),
+  };
+  let consumer: Consumer | null = null;
+  const recover = async (run: RunRef): Promise<void> => {
+    await world.queue.send({ ...orchestratorMessage(run, "recovery"), recovery: true });
+  };
+  return {
+    start: (request) => startRun(parts, request),
+    getRun: (tenantId, runId) => runHandle(parts, tenantId, runId),
+    resumeHook: (resume) => resumeHook(parts, resume),
+    getHookByToken: (tenantId, token) => hookByToken(parts, tenantId, token),
+    unpark: async (run) => {
+      const wasParked = await world.forTenant(run.tenantId).runs.unpark(run.runId);
+      await recover(run);
+      return wasParked;
+    },
+    recover,
+    handlers,
+    consume: (options) => {
+      if (consumer !== null || memory.stopping.hasBegun) {
+        throw new BatonError("CLOSED", "an engine takes deliveries once");
+      }
+      consumer = world.queue.consume(handlers, options);
+    },
+    stop: async () => {
+      memory.stopping.begin();
+      await consumer?.stop();
+      memory.liveHeaps.close();
+    },
+  };
+}

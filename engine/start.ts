@@ -1,0 +1,141 @@
+/**
+ * Start: a run comes into being with its first message, both or neither.
+ *
+ * Owns the run's id, its seed and `run_created`. Whether a tenant may start is asked before, by the
+ * tenants' part.
+ *
+ * E81  Two starts under one idempotency key are one run: the key gives the run its id.
+ * E82  A run's seed comes from the host's random source and from nothing that anybody can know.
+ */
+import { BatonError, isBatonError } from "./errors.ts";
+import { SPEC_VERSION } from "./events.ts";
+import { bundleHashOf, runIdOf, ulid } from "./ids.ts";
+import type { RunId, RunRef, TenantId } from "./ids.ts";
+import { STEP_MESSAGE_INPUT_BYTES_MAX } from "./limits.ts";
+import { orchestratorMessage } from "./owed.ts";
+import type { EngineParts } from "./parts.ts";
+import type { Payload } from "./payload.ts";
+import { newEvent } from "./plan.ts";
+import type { OrchestratorMessage, RunInput } from "./ports/queue.ts";
+
+export interface StartRequest {
+  readonly tenantId: TenantId;
+  readonly workflowName: string;
+  /** The bundle's hash. */
+  readonly deploymentId: string;
+  /** The arguments, encoded. */
+  readonly input: Payload;
+  readonly attributes?: Readonly<Record<string, string>>;
+  readonly executionContext?: Readonly<Record<string, string>>;
+  /** A repeated start under one key of the tenant finds the first one's run. */
+  readonly idempotencyKey?: string;
+}
+
+export interface StartResult {
+  readonly run: RunRef;
+  /** False if an earlier start under the same key made it. */
+  readonly isNew: boolean;
+}
+
+const SEED_BYTES = 32;
+const RANDOM_BYTES = 10;
+
+export async function startRun(parts: EngineParts, request: StartRequest): Promise<StartResult> {
+  await assertMayStart(parts, request);
+  const { tenantId, workflowName, deploymentId, input, attributes } = request;
+  const createdAt = parts.clock.now();
+  const runId = await runIdFor(parts, request, createdAt);
+  const run = { tenantId, runId };
+  const seed = parts.random.bytes(SEED_BYTES);
+  const event = newEvent("run_created", null, {
+    deploymentId: bundleHashOf(deploymentId),
+    workflowName,
+    input,
+    seed,
+    ...(attributes === undefined ? {} : { attributes: { ...attributes } }),
+    ...(request.executionContext === undefined
+      ? {}
+      : { executionContext: { ...request.executionContext } }),
+  });
+  const message = startMessage(run, {
+    workflowName,
+    deploymentId,
+    input,
+    seed,
+    createdAt,
+    ...(attributes === undefined ? {} : { attributes }),
+  });
+  try {
+    const params = { send: { message } };
+    await parts.world
+      .forTenant(tenantId)
+      .events.create(runId, { ...event, occurredAt: createdAt }, params);
+    return { run, isNew: true };
+  } catch (error) {
+    if (request.idempotencyKey === undefined || !isBatonError(error, "ENTITY_CONFLICT"))
+      throw error;
+    await assertSameStart(parts, run, workflowName);
+    return { run, isNew: false };
+  }
+}
+
+/** The run's first message; a large input stays in the log alone. */
+function startMessage(run: RunRef, runInput: RunInput): OrchestratorMessage {
+  const message = orchestratorMessage(run, "start");
+  if (runInput.input.length > STEP_MESSAGE_INPUT_BYTES_MAX) return message;
+  return { ...message, runInput };
+}
+
+async function runIdFor(
+  parts: EngineParts,
+  request: StartRequest,
+  createdAt: number,
+): Promise<RunId> {
+  const key = request.idempotencyKey;
+  if (key === undefined) {
+    return runIdOf(`wrun_${ulid(createdAt, parts.random.bytes(RANDOM_BYTES))}`);
+  }
+  // A keyed hash of the tenant's, so that nobody else can tell an id from a key.
+  const hash = await parts.tenants.tokenHash(request.tenantId, `start:${key}`);
+  const timeMs = Number.parseInt(hash.slice(0, 12), 16);
+  const random = Uint8Array.from({ length: RANDOM_BYTES }, (_, i) =>
+    Number.parseInt(hash.slice(12 + i * 2, 14 + i * 2), 16),
+  );
+  return runIdOf(`wrun_${ulid(timeMs, random)}`);
+}
+
+async function assertMayStart(parts: EngineParts, request: StartRequest): Promise<void> {
+  if (parts.world.specVersion !== SPEC_VERSION || !parts.world.capabilities.inBandFence) {
+    throw new BatonError("RUN_NOT_SUPPORTED", "the World does not keep runs of this version", {
+      field: "capabilities.inBandFence",
+      used: parts.world.specVersion,
+      allowed: SPEC_VERSION,
+    });
+  }
+  const { tenantId } = request;
+  const standing = await parts.tenants.standingOf(tenantId);
+  if (standing === null) {
+    throw new BatonError("TENANT_NOT_FOUND", "there is no such tenant", { field: "tenantId" });
+  }
+  if (standing.status !== "active") {
+    throw new BatonError("TENANT_SUSPENDED", "the tenant may not start runs", {
+      field: "tenantId",
+      used: standing.status,
+    });
+  }
+}
+
+/** One key stands for one piece of work; for another workflow it is a mistake of the caller's. */
+async function assertSameStart(
+  parts: EngineParts,
+  { tenantId, runId }: RunRef,
+  workflowName: string,
+): Promise<void> {
+  const row = await parts.world.forTenant(tenantId).runs.get(runId);
+  if (row === null || row.workflowName === workflowName) return;
+  throw new BatonError("ENTITY_CONFLICT", "the idempotency key was used for another workflow", {
+    field: "idempotencyKey",
+    used: row.workflowName,
+    allowed: workflowName,
+  });
+}

@@ -1,0 +1,67 @@
+/**
+ * Waiting inside a delivery: for bodies that run, and for others' events while it lingers.
+ *
+ * Owns when a delivery stays though it has nothing to do (spec: "Linger interaction"; design §9: on
+ * hooks only while a burst is plausible).
+ *
+ * E55  Before a delivery waits, the timers it owns are out: it may end at any moment.
+ */
+import { armOwned } from "./arming.ts";
+import type { DeliveryState } from "./delivery-state.ts";
+import { isPastDeadline, nowMs } from "./delivery-state.ts";
+import { nextDueMs } from "./waits.ts";
+
+/** Waits until a body ends, something lands in the log, a wait is due, or time is up. */
+export async function awaitProgress(state: DeliveryState): Promise<void> {
+  if (isPastDeadline(state)) {
+    // Nothing new begins; what runs is waited for.
+    await state.progress.wait(null);
+    return;
+  }
+  await armOwned(state);
+  await state.feed.start(state.log.topSlot);
+  if (state.feed.hasNews) return;
+  const due = nextDueMs(state.log.waits.values());
+  await state.progress.wait(due === null ? state.deadlineMs : Math.min(due, state.deadlineMs));
+}
+
+/** Stays on the live feed for a while; true if there is something to do again. */
+export async function linger(state: DeliveryState): Promise<boolean> {
+  const untilMs = lingerUntilMs(state);
+  if (untilMs === null) return false;
+  await armOwned(state);
+  await state.feed.start(state.log.topSlot);
+  const due = nextDueMs(state.log.waits.values());
+  const wakeMs = due === null ? untilMs : Math.min(due, untilMs);
+  while (!state.feed.hasNews) {
+    if (!state.feed.isLive || isPastDeadline(state)) return false;
+    if (nowMs(state) >= wakeMs) return due !== null && due <= nowMs(state);
+    await state.progress.wait(wakeMs);
+  }
+  return true;
+}
+
+/** Until when it is worth to stay, epoch ms; null: not at all. */
+function lingerUntilMs(state: DeliveryState): number | null {
+  const { world, settings } = state.engine.parts;
+  const now = nowMs(state);
+  const untilMs = Math.min(now + settings.lingerMs, state.deadlineMs - settings.inlineMarginMs);
+  if (!world.capabilities.liveFeed || untilMs <= now || isPastDeadline(state)) return null;
+  for (const step of state.log.steps.values()) {
+    if (step.outcome === null && step.mode === "background" && !waitsLong(step.retry, untilMs)) {
+      return untilMs;
+    }
+  }
+  for (const hook of state.log.hooks.values()) {
+    const { receivedAt, closedSlot } = hook;
+    if (closedSlot === null && receivedAt !== null && now - receivedAt < settings.lingerMs) {
+      return untilMs;
+    }
+  }
+  return null;
+}
+
+/** A step whose next attempt is not due within the window brings nothing in it. */
+function waitsLong(retry: { readonly retryAt: number } | null, untilMs: number): boolean {
+  return retry !== null && retry.retryAt >= untilMs;
+}
