@@ -7,3 +7,11 @@ export { BatonError, ERROR_TABLE, RUN_ERROR_CODES, isBatonError } from "./errors
 export type { ErrorCode, ErrorDetails, RunErrorCode } from "./errors.ts";
 export { InvariantViolation } from "./assert.ts";
 export type * from "./ports.ts";
+export { createEngine } from "./runtime.ts";
+export type { EngineRuntime } from "./runtime.ts";
+export type { EngineParts } from "./parts.ts";
+export type { RunHandle, RunOutcome } from "./client.ts";
+export type { StartRequest, StartResult } from "./start.ts";
+export type { HookResume } from "./intake.ts";
+export { DEFAULT_SETTINGS, settingsOf } from "./settings.ts";
+export type { Settings } from "./settings.ts";
