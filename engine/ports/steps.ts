@@ -49,3 +49,36 @@ export interface StepRunner {
   /** Never rejects for what the body does. */
   run(attempt: StepAttempt): Promise<StepOutcome>;
 }
+
+/** A step function inside a payload: which step, and what is bound to it. */
+export interface StepReference {
+  readonly stepId: string;
+  readonly closureVars?: unknown;
+  readonly boundThis?: unknown;
+  readonly boundArgs?: readonly unknown[];
+}
+
+/** What host code has beyond plain data, for the codec that reads and writes its payloads. */
+export interface HostRealm {
+  /** Classes by class id; their static methods may be called, since trusted code registered them. */
+  readonly classes: ReadonlyMap<string, object>;
+  /** The callable function of a reference that arrived. */
+  stepFunction(reference: StepReference): unknown;
+  /** The reference of a function that is a step; null for any other value. */
+  stepReference(value: unknown): StepReference | null;
+}
+
+/** How host code reads and writes payloads; the same encoding as in heaps. */
+export interface HostCodec {
+  /** Throws an error named `SerializationError`, or a `BatonError`. */
+  decode(payload: Payload, realm: HostRealm): unknown;
+  /** `what` names the value in the error, named `SerializationError`, where it has no encoding. */
+  encode(value: unknown, what: string, realm: HostRealm): Payload;
+  /** The classes that revived errors are instances of, by name. */
+  readonly errors: Readonly<Record<string, ErrorClass>>;
+}
+
+export type ErrorClass = new (
+  message?: string,
+  fields?: Readonly<Record<string, unknown>>,
+) => Error;

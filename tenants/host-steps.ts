@@ -1,0 +1,241 @@
+/**
+ * Host steps: bodies that run in this process, in Node.
+ *
+ * Owns one attempt of such a body: its input decoded, its context, its outcome encoded. Bodies are
+ * functions of the platform, registered by id, and, only if the process was started so, the step
+ * side of bundles. What an outcome means for the step is the engine's to decide.
+ *
+ * T22  `run` never rejects for what a body does; whatever it throws becomes an encoded outcome.
+ * T23  A body is ended by its signal at the latest when it next looks; its attempt at once.
+ */
+import type { Log } from "../engine/ports/host.ts";
+import {
+  MAX_RETRIES_DEFAULT,
+  type HostCodec,
+  type HostRealm,
+  type StepAttempt,
+  type StepOutcome,
+  type StepReference,
+  type StepRunner,
+  type StepTraits,
+} from "../engine/ports/steps.ts";
+import type { RunRef } from "../engine/ids.ts";
+import { currentStep, inStep, installLibrary } from "./host-library.ts";
+import { StepBundles, type StepBody, type StepCodeOf } from "./step-bundles.ts";
+
+export interface HostStepsOptions {
+  readonly codec: HostCodec;
+  readonly log: Log;
+  /** The platform's own functions, by step id; any tenant's workflow may call them. */
+  readonly functions?: ReadonlyMap<string, StepBody>;
+  /** Present only where the process trusts bundles as its own code. */
+  readonly trusted?: { readonly stepCodeOf: StepCodeOf };
+}
+
+interface Found {
+  readonly body: StepBody;
+  readonly realm: HostRealm;
+}
+
+/** What a step's input payload holds. */
+interface StepInput {
+  readonly args: readonly unknown[];
+  readonly closureVars?: Readonly<Record<string, unknown>>;
+  readonly thisVal?: unknown;
+}
+
+export class HostSteps implements StepRunner {
+  readonly #options: HostStepsOptions;
+  readonly #bundles: StepBundles | null;
+
+  constructor(options: HostStepsOptions) {
+    this.#options = options;
+    this.#bundles = options.trusted ? new StepBundles(options.trusted.stepCodeOf) : null;
+    installLibrary(options.codec.errors);
+  }
+
+  async traitsOf(run: RunRef, deploymentId: string, stepName: string): Promise<StepTraits | null> {
+    const found = await this.#find(run, deploymentId, stepName);
+    if (found === null) return null;
+    const wanted = found.body.maxRetries;
+    const isCount = typeof wanted === "number" && Number.isSafeInteger(wanted) && wanted >= 0;
+    return { maxRetries: isCount ? wanted : MAX_RETRIES_DEFAULT };
+  }
+
+  async run(attempt: StepAttempt): Promise<StepOutcome> {
+    const found = await this.#find(attempt.run, attempt.deploymentId, attempt.stepName);
+    if (found === null) return { kind: "interrupted", reason: "the step is not registered here" };
+    let input: StepInput;
+    try {
+      input = stepInputOf(this.#options.codec.decode(attempt.input, found.realm));
+    } catch (error) {
+      return this.#failed(attempt, found.realm, { thrown: error, isFatal: true });
+    }
+    if (attempt.signal.aborted) return interrupted(attempt);
+    const stopped = new AbortController();
+    try {
+      const ended = new Promise<StepOutcome>((resolve) => {
+        const onAbort = () => resolve(interrupted(attempt));
+        attempt.signal.addEventListener("abort", onAbort, { signal: stopped.signal });
+      });
+      return await Promise.race([this.#attempted(attempt, found, input), ended]);
+    } finally {
+      stopped.abort();
+    }
+  }
+
+  async #attempted(attempt: StepAttempt, found: Found, input: StepInput): Promise<StepOutcome> {
+    let value: unknown;
+    try {
+      value = await inStep(contextOf(attempt, input, this.#options.log), () =>
+        found.body.apply(input.thisVal, input.args as never[]),
+      );
+    } catch (thrown) {
+      return this.#outcomeOf(attempt, found.realm, thrown);
+    }
+    try {
+      const result = this.#options.codec.encode(value, "step return value", found.realm);
+      return { kind: "completed", result };
+    } catch (error) {
+      return this.#failed(attempt, found.realm, { thrown: error, isFatal: true });
+    }
+  }
+
+  #outcomeOf(attempt: StepAttempt, realm: HostRealm, thrown: unknown): StepOutcome {
+    const name = nameOf(thrown);
+    // An abort is what was asked for: trying again would only abort again.
+    const isFatal = name === "FatalError" || name === "AbortError";
+    if (isFatal) return this.#failed(attempt, realm, { thrown, isFatal });
+    if (attempt.isLast) {
+      return this.#failed(attempt, realm, { thrown: this.#exhausted(attempt, thrown), isFatal });
+    }
+    const retryAt = name === "RetryableError" ? retryAtOf(thrown) : null;
+    return { ...this.#failed(attempt, realm, { thrown, isFatal }), retryAt };
+  }
+
+  #exhausted(attempt: StepAttempt, cause: unknown): unknown {
+    const { FatalError } = this.#options.codec.errors;
+    const retries = attempt.attempt - 1;
+    const times = retries === 1 ? "1 retry" : `${retries} retries`;
+    const message = `Step "${attempt.stepName}" failed after ${times}: ${messageOf(cause)}`;
+    return FatalError === undefined ? cause : new FatalError(message, { cause });
+  }
+
+  #failed(
+    attempt: StepAttempt,
+    realm: HostRealm,
+    failure: { readonly thrown: unknown; readonly isFatal: boolean },
+  ): StepOutcome & { kind: "failed" } {
+    const { codec, log } = this.#options;
+    const { isFatal } = failure;
+    try {
+      const error = codec.encode(failure.thrown, "a thrown value", realm);
+      return { kind: "failed", error, isFatal, retryAt: null };
+    } catch (error) {
+      log.debug({ stepName: attempt.stepName }, "a body threw what cannot be encoded");
+      const { SerializationError } = codec.errors;
+      const told = new (SerializationError ?? Error)(messageOf(error));
+      return {
+        kind: "failed",
+        error: codec.encode(told, "a thrown value", realm),
+        isFatal,
+        retryAt: null,
+      };
+    }
+  }
+
+  async #find(run: RunRef, deploymentId: string, stepName: string): Promise<Found | null> {
+    const own = this.#options.functions?.get(stepName);
+    if (own !== undefined) return { body: own, realm: realmOf(new Map(), new Map()) };
+    if (this.#bundles === null) return null;
+    try {
+      const loaded = await this.#bundles.load(run.tenantId, deploymentId);
+      const body = loaded?.steps.get(stepName);
+      if (loaded === null || body === undefined) return null;
+      return { body, realm: realmOf(loaded.steps, loaded.classes) };
+    } catch (error) {
+      // The bundle's top level threw: what its author has to see is what each of its steps throws.
+      const body = () => {
+        throw error;
+      };
+      return { body, realm: realmOf(new Map(), new Map()) };
+    }
+  }
+}
+
+function interrupted(attempt: StepAttempt): StepOutcome {
+  const { reason } = attempt.signal;
+  return { kind: "interrupted", reason: reason instanceof Error ? reason.message : "aborted" };
+}
+
+function contextOf(attempt: StepAttempt, input: StepInput, log: Log) {
+  const { run, stepName, stepId, workflowName } = attempt;
+  return {
+    run,
+    stepName,
+    stepId,
+    stepStartedAt: attempt.stepStartedAt,
+    attempt: attempt.attempt,
+    workflowName,
+    workflowStartedAt: attempt.runStartedAt,
+    closureVars: input.closureVars ?? {},
+    log: log.child({ ...run, stepName, attempt: attempt.attempt }),
+  };
+}
+
+function stepInputOf(value: unknown): StepInput {
+  const input = value as Partial<StepInput> | null | undefined;
+  if (typeof input !== "object" || input === null || !Array.isArray(input.args)) {
+    throw new TypeError("a step's input holds its arguments");
+  }
+  return input as StepInput;
+}
+
+/** Step functions in payloads, over what a bundle registered. */
+function realmOf(
+  steps: ReadonlyMap<string, StepBody>,
+  classes: ReadonlyMap<string, object>,
+): HostRealm {
+  const references = new WeakMap<object, StepReference>();
+  const idsOf = new Map<unknown, string>([...steps].map(([id, body]) => [body, id]));
+  return {
+    classes,
+    stepFunction(reference) {
+      const called = function (this: unknown, ...args: unknown[]): unknown {
+        const body = steps.get(reference.stepId);
+        if (body === undefined) throw new Error(`no step ${reference.stepId} is registered here`);
+        const all = [...(reference.boundArgs ?? []), ...args] as never[];
+        const self = reference.boundThis ?? this;
+        const context = currentStep();
+        if (context === null || reference.closureVars === undefined) return body.apply(self, all);
+        const closureVars = reference.closureVars as Readonly<Record<string, unknown>>;
+        return inStep({ ...context, closureVars }, () => body.apply(self, all));
+      };
+      references.set(called, reference);
+      return Object.assign(called, { stepId: reference.stepId });
+    },
+    stepReference(value) {
+      if (typeof value !== "function") return null;
+      const stepId = idsOf.get(value);
+      return references.get(value) ?? (stepId === undefined ? null : { stepId });
+    },
+  };
+}
+
+function nameOf(thrown: unknown): string | null {
+  if (typeof thrown !== "object" || thrown === null || !("name" in thrown)) return null;
+  return typeof thrown.name === "string" ? thrown.name : null;
+}
+
+function messageOf(thrown: unknown): string {
+  if (typeof thrown === "string") return thrown;
+  const isObject = typeof thrown === "object" && thrown !== null;
+  const message = isObject && "message" in thrown ? thrown.message : undefined;
+  return typeof message === "string" ? message : `a thrown ${typeof thrown}`;
+}
+
+function retryAtOf(thrown: unknown): number | null {
+  const after = (thrown as { readonly retryAfter?: unknown }).retryAfter;
+  const at = after instanceof Date ? after.getTime() : Number.NaN;
+  return Number.isFinite(at) ? at : null;
+}
