@@ -6,18 +6,6 @@ import vm from "node:vm";
 import { buildBundle, type BuiltBundle } from "../../../tenants/bundles/build.ts";
 import { parseManifest, type Manifest } from "../../../tenants/bundles/manifest.ts";
 
-export const STUB_SHIMS = {
-  workflow: `
-    const lib = globalThis[Symbol.for("baton.guest")] ?? {};
-    export const sleep = lib.sleep, createHook = lib.createHook, FatalError = lib.FatalError;`,
-  "workflow/api": "export const start = undefined;",
-  "workflow/errors": "export const FatalError = undefined;",
-  "@workflow/errors": "export const FatalError = undefined;",
-  "@workflow/serde": `
-    export const WORKFLOW_SERIALIZE = Symbol.for("workflow-serialize");
-    export const WORKFLOW_DESERIALIZE = Symbol.for("workflow-deserialize");`,
-};
-
 export type Files = Readonly<Record<string, string>>;
 
 export function projectOf(files: Files): string {
@@ -34,12 +22,22 @@ export function build(files: Files, entries: readonly string[] = ["src"]): Promi
   return buildBundle({
     projectRoot: projectOf(files),
     entries,
-    shims: STUB_SHIMS,
     guestLibrary: "guest",
   });
 }
 
 export const manifestOf = (bundle: BuiltBundle): Manifest => parseManifest(bundle.manifest);
+
+/** Stands for the library that is in a heap. */
+const LIBRARY = {
+  workflow: {},
+  api: {},
+  errors: {},
+  serde: {
+    WORKFLOW_SERIALIZE: Symbol.for("workflow-serialize"),
+    WORKFLOW_DESERIALIZE: Symbol.for("workflow-deserialize"),
+  },
+};
 
 type Step = (...args: unknown[]) => unknown;
 
@@ -57,6 +55,7 @@ export function link(bundle: BuiltBundle): LinkedBundle {
   const stepSide = vm.createContext({ console });
   const stepGlobal = vm.runInContext("globalThis", stepSide) as Record<symbol, unknown>;
   stepGlobal[Symbol.for("WORKFLOW_STEP_CONTEXT_STORAGE")] = { getStore: () => ({ closureVars }) };
+  stepGlobal[Symbol.for("baton.guest")] = LIBRARY;
   vm.runInContext(bundle.stepCode, stepSide);
   const steps = (stepGlobal[Symbol.for("@workflow/core//registeredSteps")] ?? new Map()) as Map<
     string,
@@ -64,6 +63,7 @@ export function link(bundle: BuiltBundle): LinkedBundle {
   >;
   const workflowSide = vm.createContext({ console });
   const global = vm.runInContext("globalThis", workflowSide) as Record<symbol | string, unknown>;
+  global[Symbol.for("baton.guest")] = LIBRARY;
   const workflows = new Map<string, (...args: unknown[]) => Promise<unknown>>();
   global["__private_workflows"] = workflows;
   global[Symbol.for("WORKFLOW_USE_STEP")] = (id: string, thunk?: () => Record<string, unknown>) =>
