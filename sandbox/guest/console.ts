@@ -18,6 +18,10 @@ export interface Console {
 }
 
 const LEVELS: readonly ConsoleLevel[] = ["debug", "log", "info", "warn", "error"];
+/** What a line costs beside its text, so that empty ones are bounded too. */
+const LINE_BYTES = 16;
+/** Kept free for the line that says that others were dropped. */
+const MARK_BYTES = 64;
 /** While a bundle loads, before its limit is known. */
 const BYTES_MAX_AT_LOAD = 64 * 1024;
 
@@ -32,13 +36,16 @@ export function createConsole(): Console {
     },
     write(level, values) {
       if (isFull) return;
-      const text = textOf(values, bytesMax - used);
-      used += utf8Bytes(text);
-      if (used <= bytesMax) {
+      const left = bytesMax - MARK_BYTES - used;
+      const text = textOf(values, left);
+      const bytes = utf8Bytes(text) + LINE_BYTES;
+      if (bytes <= left) {
+        used += bytes;
         push(lines, { level, text });
         return;
       }
       isFull = true;
+      if (bytesMax < MARK_BYTES) return;
       push(lines, { level: "warn", text: `console output past ${bytesMax} bytes was dropped` });
     },
     takeLines() {

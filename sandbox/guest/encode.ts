@@ -21,6 +21,7 @@ import {
   isArray,
   isEnumerable,
   isError,
+  isPrototypeOf,
   jsonOf,
   keysOf,
   list,
@@ -83,6 +84,7 @@ class Encoder {
   }
 
   encode(value: unknown): string {
+    if (typeof value === "string" && value.length > this.bytesMax) throw this.tooLarge();
     const root = this.indexOf(value, -1, "", false);
     if (root < 0) return StringOf(root);
     const table = list<string>();
@@ -106,6 +108,8 @@ class Encoder {
       if (value === -Infinity) return NEGATIVE_INFINITY;
       if (value === 0 && 1 / value < 0) return NEGATIVE_ZERO;
     }
+    // Before it is looked up: the engine hashes the whole text for each place it stands in.
+    if (typeof value === "string" && value.length > this.bytesMax) throw new TooLarge();
     const known = mapGet(this.seen, value);
     if (known !== undefined) return known;
     const index = this.add(value, null, parent, key, lenient);
@@ -136,7 +140,7 @@ class Encoder {
     try {
       return this.textAt(at);
     } catch (error) {
-      if (error instanceof TooLarge) throw this.tooLarge();
+      if (isError(error) && isPrototypeOf(TooLarge.prototype, error)) throw this.tooLarge();
       if (this.lenient[at]) return jsonOf("[a value that cannot be serialized]");
       if (SerializationError.is(error)) throw error;
       throw this.failure(at, "could not be read", error);
@@ -190,11 +194,12 @@ class Encoder {
   private taggedText(reduced: Reduced, at: number): string {
     const lenient = this.lenient[at]!;
     let data: number;
-    if ("text" in reduced) {
+    // Not `in`: a tenant may have put the name on Object.prototype.
+    if (isText(reduced)) {
       this.reserve(reduced.text.length);
       data = this.indexOf(reduced.text, at, "", lenient);
     } else {
-      data = this.add(null, "items" in reduced ? reduced.items : reduced.fields, at, "", lenient);
+      data = this.add(null, isItems(reduced) ? reduced.items : reduced.fields, at, "", lenient);
     }
     return `[${jsonOf(reduced.tag)},${data}]`;
   }
@@ -307,6 +312,14 @@ class Encoder {
       ? new SerializationError(message)
       : new SerializationError(message, { cause });
   }
+}
+
+function isText(reduced: Reduced): reduced is Extract<Reduced, { text: string }> {
+  return hasOwn(reduced, "text");
+}
+
+function isItems(reduced: Reduced): reduced is Extract<Reduced, { items: unknown[] }> {
+  return hasOwn(reduced, "items");
 }
 
 function keyText(key: string): string {

@@ -47,10 +47,23 @@ export function textOfThrown(guest: Guest, thrown: unknown): string {
   try {
     return textOfValue(guest, thrown, "an error");
   } catch (error) {
-    const why = isError(error) && typeof error.message === "string" ? error.message : "";
-    return textOfValue(guest, new SerializationError(stringSlice(why, 0, 2000)), "an error");
+    return textOfUnserializable(guest, error);
   }
 }
+
+/** Says why a thrown value could not be encoded. Whatever happens, a run that failed has to end. */
+function textOfUnserializable(guest: Guest, error: unknown): string {
+  try {
+    const why = isError(error) && typeof error.message === "string" ? error.message : "";
+    return textOfValue(guest, new SerializationError(stringSlice(why, 0, 2000)), "an error");
+  } catch {
+    return UNSERIALIZABLE;
+  }
+}
+
+/** Devalue text of an error that takes no encoding. */
+const UNSERIALIZABLE =
+  '[["Error",1],{"name":2,"message":3},"SerializationError","Failed to serialize an error"]';
 
 export interface Settlement<T> {
   readonly promise: Promise<T>;

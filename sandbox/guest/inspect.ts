@@ -8,6 +8,7 @@ import {
   dateValue,
   functionText,
   getDescriptor,
+  hasOwn,
   getPrototypeOf,
   isArray,
   isError,
@@ -107,7 +108,7 @@ function entriesText(value: object, depth: number): string {
     const key = keys[i]!;
     const descriptor = getDescriptor(value, key);
     if (descriptor === undefined || descriptor.enumerable !== true) continue;
-    const text = "value" in descriptor ? inspect(descriptor.value, depth + 1) : "[Getter]";
+    const text = hasOwn(descriptor, "value") ? inspect(descriptor.value, depth + 1) : "[Getter]";
     if (isArray(value)) push(parts, text);
     else push(parts, `${typeof key === "string" ? key : StringOf(key)}: ${text}`);
   }

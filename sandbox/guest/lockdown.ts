@@ -12,6 +12,7 @@ import {
   hasOwn,
   list,
   push,
+  StringConcat,
 } from "./primordials.ts";
 
 const REMOVED: readonly string[] = [
@@ -50,6 +51,7 @@ export function lockDown(scope: object): void {
     delete (scope as Record<string, unknown>)[REMOVED[i]!];
   }
   lockCompilers(scope);
+  lockSyntax();
   const intl = {};
   for (let i = 0; i < INTL_MEMBERS.length; i++) {
     const name = INTL_MEMBERS[i]!;
@@ -60,6 +62,14 @@ export function lockDown(scope: object): void {
     );
   }
   define(scope, "Intl", intl, false);
+}
+
+/**
+ * The engine carries out a template literal by calling `concat` of its first part, and it looks
+ * that up anew each time. Left open, a tenant could write the library's own reports with it.
+ */
+function lockSyntax(): void {
+  defineFixed(String.prototype, "concat", StringConcat);
 }
 
 /** Workflows only: what would read the outside, or wait without an event. */

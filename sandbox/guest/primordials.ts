@@ -67,6 +67,12 @@ export const isEnumerable = unbound<(self: object, key: PropertyKey) => boolean>
 export const tagOf = unbound<(self: unknown) => string>(Object.prototype.toString);
 export const functionText = unbound<(self: unknown) => string>(Function.prototype.toString);
 
+/** As a method: what template literals call. */
+export const StringConcat: unknown = Object.getOwnPropertyDescriptor(
+  String.prototype,
+  "concat",
+)?.value;
+
 export const isArray = Array.isArray as (value: unknown) => value is unknown[];
 export const arrayJoin = unbound<(self: readonly unknown[], by: string) => string>(
   Array.prototype.join,

@@ -62,9 +62,6 @@ class Xoshiro {
 
 export function createRandom(readTooEarly: () => void): Random {
   const generator = new Xoshiro();
-  let seed: Uint8Array | null = null;
-  let isGeneratorSeeded = false;
-  // Keys are derived when first drawn from: most runs draw from none, and each costs hashes.
   let cryptoKey: Uint8Array | null = null;
   let tokenKey: Uint8Array | null = null;
   let blocks = 0;
@@ -72,12 +69,11 @@ export function createRandom(readTooEarly: () => void): Random {
 
   function fill(bytes: Uint8Array): void {
     const length = typedArrayBytes(bytes);
-    if (seed === null) {
+    if (cryptoKey === null) {
       readTooEarly();
       for (let i = 0; i < length; i++) bytes[i] = 0;
       return;
     }
-    cryptoKey ??= hmac(seed, "baton crypto");
     for (let at = 0; at < length; blocks++) {
       const block = hmac(cryptoKey, numberText(blocks));
       for (let i = 0; i < 32 && at < length; i++, at++) bytes[at] = block[i]!;
@@ -86,20 +82,18 @@ export function createRandom(readTooEarly: () => void): Random {
 
   return {
     seed(seedHex) {
-      seed = seedBytes(seedHex);
-      isGeneratorSeeded = false;
-      cryptoKey = null;
-      tokenKey = null;
+      const seed = seedBytes(seedHex);
+      generator.seed(hmac(seed, "baton random"));
+      cryptoKey = hmac(seed, "baton crypto");
+      tokenKey = hmac(seed, "baton tokens");
       blocks = 0;
       tokens = 0;
     },
     next() {
-      if (seed === null) {
+      if (cryptoKey === null) {
         readTooEarly();
         return 0.5;
       }
-      if (!isGeneratorSeeded) generator.seed(hmac(seed, "baton random"));
-      isGeneratorSeeded = true;
       return (
         ((generator.word() >>> 5) * 67_108_864 + (generator.word() >>> 6)) / 9_007_199_254_740_992
       );
@@ -118,11 +112,10 @@ export function createRandom(readTooEarly: () => void): Random {
       return text;
     },
     token() {
-      if (seed === null) {
+      if (tokenKey === null) {
         readTooEarly();
         return "";
       }
-      tokenKey ??= hmac(seed, "baton tokens");
       const block = hmac(tokenKey, numberText(tokens));
       tokens += 1;
       let text = "";
