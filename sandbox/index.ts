@@ -16,10 +16,11 @@ import { Violation, registeredIn } from "./border.ts";
 import { callingThread } from "./calling-thread.ts";
 import { SEED_BYTES } from "./guest/entity-ids.ts";
 import { HeapProxy } from "./heap-proxy.ts";
+import { withSource } from "./place.ts";
 import type { Lodging, LodgingRequest, Places } from "./place.ts";
 import { ThreadPlaces } from "./threads.ts";
 import type { ThreadsOptions } from "./threads.ts";
-import type { BundleRef, InspectAnswer, OpenAnswer } from "./wire.ts";
+import type { BundleRef, InspectAnswer } from "./wire.ts";
 
 export type SandboxOptions =
   /** Worker threads of this process: stops programs and bounds memory. */
@@ -49,7 +50,7 @@ class PlacedSandbox implements Sandbox {
   async inspect(bundle: BundleCode, limits: HeapLimits): Promise<AdmissionReport> {
     const lodging = await this.#lodge({ tenantId: bundle.tenantId, runId: null, limits });
     try {
-      const answer = await supplied(bundle, lodging, () =>
+      const answer = await withSource(bundle, lodging.place, () =>
         lodging.place.order({
           kind: "inspect",
           heapId: lodging.heapId,
@@ -73,7 +74,7 @@ class PlacedSandbox implements Sandbox {
       });
     }
     const lodging = await this.#lodge({ ...run, limits });
-    const answer = await supplied(bundle, lodging, () =>
+    const answer = await withSource(bundle, lodging.place, () =>
       lodging.place.order({
         kind: "open",
         heapId: lodging.heapId,
@@ -110,25 +111,6 @@ class PlacedSandbox implements Sandbox {
 
 function refOf({ tenantId, hash }: BundleCode): BundleRef {
   return { tenantId, hash };
-}
-
-/** Places keep only some sources; one that has dropped this one is given it again, once. */
-async function supplied<T extends InspectAnswer | OpenAnswer>(
-  bundle: BundleCode,
-  { place }: Lodging,
-  ask: () => Promise<T>,
-): Promise<Exclude<T, { kind: "bundle_unknown" }> | { kind: "lost"; reason: string }> {
-  place.supply(bundle);
-  let answer = await ask();
-  if (answer.kind === "bundle_unknown") {
-    place.forget(bundle);
-    place.supply(bundle);
-    answer = await ask();
-  }
-  if (answer.kind !== "bundle_unknown") {
-    return answer as Exclude<T, { kind: "bundle_unknown" }>;
-  }
-  return { kind: "lost", reason: "the bundle's source did not arrive" };
 }
 
 function admissionOf(answer: Exclude<InspectAnswer, { kind: "bundle_unknown" }>): AdmissionReport {

@@ -4,7 +4,7 @@
  */
 import type { RunId, TenantId } from "../engine/ids.ts";
 import type { HeapLimits } from "../engine/ports/sandbox.ts";
-import type { AnswerTo, BundleSource, HeapId, Order } from "./wire.ts";
+import type { AnswerTo, BundleSource, HeapId, InspectAnswer, OpenAnswer, Order } from "./wire.ts";
 
 export interface Place {
   /** Never rejects for what becomes of a heap or of the place. */
@@ -35,4 +35,23 @@ export interface Places {
   /** Waits until there is room. */
   lodge(request: LodgingRequest): Promise<Lodging>;
   close(): Promise<void>;
+}
+
+/** Places keep only some sources; one that has dropped this one is given it again, once. */
+export async function withSource<T extends InspectAnswer | OpenAnswer>(
+  source: BundleSource,
+  place: Place,
+  ask: () => Promise<T>,
+): Promise<Exclude<T, { kind: "bundle_unknown" }> | { kind: "lost"; reason: string }> {
+  place.supply(source);
+  let answer = await ask();
+  if (answer.kind === "bundle_unknown") {
+    place.forget(source);
+    place.supply(source);
+    answer = await ask();
+  }
+  if (answer.kind !== "bundle_unknown") {
+    return answer as Exclude<T, { kind: "bundle_unknown" }>;
+  }
+  return { kind: "lost", reason: "the bundle's source did not arrive" };
 }

@@ -58,15 +58,24 @@ function nibble(text: string, at: number): number {
 
 /**
  * The ids of the run with this seed (64 lower-case hexadecimal digits) and creation time (epoch
- * ms). Deriving the key costs a hash, so keep the source for as long as the run is at hand.
+ * ms). Deriving the key costs hashes, so it waits for the first use, and the source is kept for as
+ * long as the run is at hand.
  */
 export function idSource(seedHex: string, createdAt: number): IdSource {
-  const bytes = hmac(seedBytes(seedHex), "baton ids");
-  const key = new Words(4);
-  for (let i = 0; i < 16; i++) key[i >> 2] = (key[i >> 2]! << 8) | bytes[i]!;
+  const words = new Words(4);
+  let isKeyDerived = false;
   const time = timeText(createdAt);
 
+  function derivedKey(): Uint32Array {
+    if (isKeyDerived) return words;
+    isKeyDerived = true;
+    const bytes = hmac(seedBytes(seedHex), "baton ids");
+    for (let i = 0; i < 16; i++) words[i >> 2] = (words[i >> 2]! << 8) | bytes[i]!;
+    return words;
+  }
+
   function ulidOf(space: number, ordinal: number): string {
+    const key = derivedKey();
     const a = mix(mix(ordinal ^ key[0]!) ^ key[1]!);
     const b = mix(mix(a ^ key[2]! ^ imul(space, 0x9e3779b9)) + ordinal);
     const c = mix((b ^ key[3]!) + imul(ordinal, 0x85ebca77)) & 0xffff;
@@ -104,6 +113,7 @@ export function idSource(seedHex: string, createdAt: number): IdSource {
       if (value < 0) return -1;
       a = i < 6 ? (a << 5) | value : (a << 2) | (value >>> 3);
     }
+    const key = derivedKey();
     const ordinal = (unmix((unmix(a >>> 0) ^ key[1]!) >>> 0) ^ key[0]!) >>> 0;
     if (ordinal >= drawn) return -1;
     return ulidOf(0, ordinal) === stringSlice(id, at) ? ordinal : -1;

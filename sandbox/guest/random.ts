@@ -62,6 +62,9 @@ class Xoshiro {
 
 export function createRandom(readTooEarly: () => void): Random {
   const generator = new Xoshiro();
+  let seed: Uint8Array | null = null;
+  let isGeneratorSeeded = false;
+  // Keys are derived when first drawn from: most runs draw from none, and each costs hashes.
   let cryptoKey: Uint8Array | null = null;
   let tokenKey: Uint8Array | null = null;
   let blocks = 0;
@@ -69,11 +72,12 @@ export function createRandom(readTooEarly: () => void): Random {
 
   function fill(bytes: Uint8Array): void {
     const length = typedArrayBytes(bytes);
-    if (cryptoKey === null) {
+    if (seed === null) {
       readTooEarly();
       for (let i = 0; i < length; i++) bytes[i] = 0;
       return;
     }
+    cryptoKey ??= hmac(seed, "baton crypto");
     for (let at = 0; at < length; blocks++) {
       const block = hmac(cryptoKey, numberText(blocks));
       for (let i = 0; i < 32 && at < length; i++, at++) bytes[at] = block[i]!;
@@ -82,18 +86,20 @@ export function createRandom(readTooEarly: () => void): Random {
 
   return {
     seed(seedHex) {
-      const seed = seedBytes(seedHex);
-      generator.seed(hmac(seed, "baton random"));
-      cryptoKey = hmac(seed, "baton crypto");
-      tokenKey = hmac(seed, "baton tokens");
+      seed = seedBytes(seedHex);
+      isGeneratorSeeded = false;
+      cryptoKey = null;
+      tokenKey = null;
       blocks = 0;
       tokens = 0;
     },
     next() {
-      if (cryptoKey === null) {
+      if (seed === null) {
         readTooEarly();
         return 0.5;
       }
+      if (!isGeneratorSeeded) generator.seed(hmac(seed, "baton random"));
+      isGeneratorSeeded = true;
       return (
         ((generator.word() >>> 5) * 67_108_864 + (generator.word() >>> 6)) / 9_007_199_254_740_992
       );
@@ -112,10 +118,11 @@ export function createRandom(readTooEarly: () => void): Random {
       return text;
     },
     token() {
-      if (tokenKey === null) {
+      if (seed === null) {
         readTooEarly();
         return "";
       }
+      tokenKey ??= hmac(seed, "baton tokens");
       const block = hmac(tokenKey, numberText(tokens));
       tokens += 1;
       let text = "";
