@@ -48,6 +48,9 @@ export interface DeliveryCounts {
   messagesSent: number;
   divergences: number;
   lostHeaps: number;
+  /** Heaps that this delivery opened, by what from; a live one was not opened. */
+  restores: number;
+  coldStarts: number;
   refusedPasses: number;
 }
 

@@ -114,6 +114,8 @@ function stateOf(arrival: Arrival, limits: TenantLimits, loaded: LoadedRun): Del
       messagesSent: 0,
       divergences: 0,
       lostHeaps: 0,
+      restores: 0,
+      coldStarts: 0,
       refusedPasses: 0,
     },
     ...loaded,
@@ -210,13 +212,15 @@ async function parkOrThrow(arrival: Arrival, error: unknown): Promise<DeliveryRe
 }
 
 function report(state: DeliveryState, ending: Ending | null, startedAt: number): void {
-  const { passes, messagesSent, eventsCommitted } = state.counts;
+  const { passes, messagesSent, eventsCommitted, restores, coldStarts } = state.counts;
   const events = eventsCommitted + state.writer.committedCount;
   state.engine.parts.tenants.count(state.run.tenantId, { events });
   state.logger.info(
     {
       outcome: ending?.kind ?? "failed",
       passes,
+      restores,
+      coldStarts,
       events,
       messages: messagesSent,
       slot: state.log.topSlot,

@@ -68,6 +68,7 @@ async function takeOpened(state: DeliveryState, opened: OpenResult): Promise<End
   switch (opened.kind) {
     case "opened":
       state.heap = opened.heap;
+      state.counts[state.image === null ? "coldStarts" : "restores"] += 1;
       return null;
     case "image_refused":
       state.logger.info({ reason: opened.reason }, "a snapshot does not fit; going cold");

@@ -67,7 +67,7 @@ export const POLL_BACKOFF_MS_MAX = 10 * SECOND;
 export const FEED_POLL_BACKOFF_FACTOR_MAX = 2;
 
 /** Below so many events since the last snapshot, a replay is cheaper than a snapshot. */
-export const SNAPSHOT_EVENTS_MIN = 32;
+export const SNAPSHOT_EVENTS_MIN = 8;
 
 /** Events that one look for a run's outcome reads at a time, from the end of its log. */
 export const OUTCOME_PAGE_EVENTS = 200;

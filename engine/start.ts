@@ -27,6 +27,8 @@ export interface StartRequest {
   readonly input: Payload;
   readonly attributes?: Readonly<Record<string, string>>;
   readonly executionContext?: Readonly<Record<string, string>>;
+  /** The run's own id, made by the caller; refused if the tenant has a run of it. */
+  readonly runId?: RunId;
   /** A repeated start under one key of the tenant finds the first one's run. */
   readonly idempotencyKey?: string;
 }
@@ -92,6 +94,13 @@ async function runIdFor(
   createdAt: number,
 ): Promise<RunId> {
   const key = request.idempotencyKey;
+  if (request.runId !== undefined) {
+    if (key === undefined) return request.runId;
+    throw new BatonError("INVALID_ARGUMENT", "a start names a run id or an idempotency key", {
+      field: "idempotencyKey",
+      allowed: "one of the two",
+    });
+  }
   if (key === undefined) {
     return runIdOf(`wrun_${ulid(createdAt, parts.random.bytes(RANDOM_BYTES))}`);
   }
