@@ -1,0 +1,295 @@
+/**
+ * The only place that joins World, sandbox, tenants and engine: the embedded library.
+ *
+ * Owns what a platform calls, and the order of opening and closing. Decides nothing of a run.
+ * Values of the platform are encoded and decoded by the codec that heaps use, with no class of any
+ * tenant revived.
+ */
+import { join } from "node:path";
+import { stepCodec } from "../sandbox/step-codec.ts";
+import { createSandbox } from "../sandbox/index.ts";
+import type { SandboxOptions } from "../sandbox/index.ts";
+import type { BuiltBundle } from "../tenants/bundles/build.ts";
+import { parseManifest, workflowIdsOf } from "../tenants/bundles/manifest.ts";
+import { HostSteps } from "../tenants/host-steps.ts";
+import { wrappedKeyFiles } from "../tenants/key-files.ts";
+import { openMasterKeys } from "../tenants/keys.ts";
+import { TenantPolicy } from "../tenants/policy.ts";
+import { EMBEDDED_QUOTAS } from "../tenants/quota.ts";
+import type { Quotas } from "../tenants/quota.ts";
+import { TenantRegistry } from "../tenants/registry.ts";
+import { sealWorld } from "../tenants/sealed-world.ts";
+import type { StepBody, StepCodeOf } from "../tenants/step-bundles.ts";
+import { DEFAULT_TENANT } from "../tenants/tenant.ts";
+import { UsageCounters } from "../tenants/usage.ts";
+import type { Usage } from "../tenants/usage.ts";
+import { Vault } from "../tenants/vault.ts";
+import { silentLog, systemClock, systemRandom } from "../worlds/platform.ts";
+import type { RunHandle, RunOutcome } from "./client.ts";
+import { assertNever } from "./assert.ts";
+import { BatonError } from "./errors.ts";
+import { runIdOf, tenantIdOf } from "./ids.ts";
+import type { BundleHash, TenantId } from "./ids.ts";
+import type { Clock, Log, Random } from "./ports/host.ts";
+import type { ConsumeOptions } from "./ports/queue.ts";
+import type { HostRealm } from "./ports/steps.ts";
+import type { Bundles, RunRow, RunStatus, StoredBundle, World } from "./ports/world.ts";
+import { createEngine } from "./runtime.ts";
+import type { EngineRuntime } from "./runtime.ts";
+import { settingsOf } from "./settings.ts";
+import type { Settings } from "./settings.ts";
+
+export interface BatonOptions {
+  /** Where truth is kept. Closed with the Baton. */
+  readonly world: World;
+  /** Holds the master key and the wrapped data keys; keep it apart from the World's data. */
+  readonly keyFolder: string;
+  /** What a tenant may use where its record sets nothing; the embedded library's by default. */
+  readonly quotas?: Quotas;
+  /** Threads by default. */
+  readonly sandbox?: SandboxOptions;
+  readonly steps?: {
+    /** Functions of the platform by step id; every tenant's workflows may call them. */
+    readonly functions?: ReadonlyMap<string, StepBody>;
+    /** Runs the step side of every bundle as code of this process. Only for code you trust. */
+    readonly trust?: "host";
+  };
+  /** Over what the environment says. */
+  readonly settings?: Partial<Settings>;
+  readonly deliveries?: Partial<ConsumeOptions>;
+  readonly clock?: Clock;
+  readonly random?: Random;
+  readonly log?: Log;
+}
+
+export interface StartOptions {
+  readonly tenantId?: string;
+  /** A bundle's hash or an alias; `live` by default. */
+  readonly bundle?: string;
+  /** The run's own id; refused if the tenant has a run of it. */
+  readonly runId?: string;
+  /** A repeated start under one key of the tenant finds the first one's run. */
+  readonly idempotencyKey?: string;
+  readonly attributes?: Readonly<Record<string, string>>;
+}
+
+/** A run, as platform code sees it. Nothing is read until it is asked. */
+export interface Run {
+  readonly runId: string;
+  readonly tenantId: string;
+  exists(): Promise<boolean>;
+  status(): Promise<RunStatus>;
+  row(): Promise<RunRow>;
+  /** Waits for the end. Rejects with `RUN_FAILED` (`cause`: what was thrown) or `RUN_CANCELLED`. */
+  returnValue(signal?: AbortSignal): Promise<unknown>;
+  /** False if it was over already. */
+  cancel(cancelReason?: string): Promise<boolean>;
+  /** Ends sleeps now: those named, or all that are open. How many will. */
+  wakeUp(waitIds?: readonly string[]): Promise<{ readonly stoppedCount: number }>;
+}
+
+export interface Baton {
+  /** Starts a workflow of a bundle, by its id or by its name if only one workflow has it. */
+  start(workflow: string, args: readonly unknown[], options?: StartOptions): Promise<Run>;
+  getRun(runId: string, options?: { readonly tenantId?: string }): Run;
+  /** Brings a payload to the hook that holds the token; the id of its run. */
+  resumeHook(
+    token: string,
+    payload: unknown,
+    options?: { readonly tenantId?: string; readonly resumeId?: string },
+  ): Promise<{ readonly runId: string }>;
+  readonly bundles: {
+    /** Admits and stores a bundle, and points the alias `live` (or another) at it. */
+    deploy(
+      bundle: BuiltBundle,
+      options?: { readonly tenantId?: string; readonly alias?: string },
+    ): Promise<{ readonly hash: BundleHash; readonly notes: readonly string[] }>;
+  };
+  readonly tenants: TenantRegistry;
+  usage(tenantId?: string): Usage;
+  /** The World behind the seal, for tools that read logs. */
+  readonly world: World;
+  /** Deliveries hand off, then everything closes. */
+  close(): Promise<void>;
+}
+
+const LIVE_ALIAS = "live";
+const DELIVERIES: ConsumeOptions = { orchestratorsMax: 64, stepsMax: 64 };
+
+/** Opens an embedded Baton and begins to take deliveries. */
+export async function createBaton(options: BatonOptions): Promise<Baton> {
+  const { clock = systemClock, random = systemRandom, log = silentLog } = options;
+  const vault = await openVault(options.keyFolder);
+  const world = sealWorld(options.world, vault);
+  const usage = new UsageCounters();
+  const defaults = options.quotas ?? EMBEDDED_QUOTAS;
+  const registry = new TenantRegistry({ records: world.tenants, vault, clock, defaults });
+  await registry.ensureDefault();
+  const tenants = new TenantPolicy({ world, registry, vault, usage, clock });
+  const sandbox = createSandbox(options.sandbox ?? { form: "threads" });
+  const { functions, trust } = options.steps ?? {};
+  const steps = new HostSteps({
+    codec: stepCodec,
+    log,
+    ...(functions === undefined ? {} : { functions }),
+    ...(trust === "host" ? { trusted: { stepCodeOf: stepCodeFrom(tenants) } } : {}),
+  });
+  const settings = { ...settingsOf(process.env), ...options.settings };
+  const engine = createEngine({ world, sandbox, tenants, steps, clock, random, log, settings });
+  engine.consume({ ...DELIVERIES, ...options.deliveries });
+  let closing: Promise<void> | null = null;
+  const close = async (): Promise<void> => {
+    await engine.stop();
+    await sandbox.close();
+    await world.close();
+  };
+  return {
+    ...callsOf(engine, tenants, world),
+    bundles: { deploy: (bundle, of = {}) => deploy(world, clock, { bundle, of }) },
+    tenants: registry,
+    usage: (tenantId = DEFAULT_TENANT) => usage.of(tenantIdOf(tenantId)),
+    world,
+    close: () => (closing ??= close()),
+  };
+}
+
+async function openVault(keyFolder: string): Promise<Vault> {
+  const wrappedKeys = await wrappedKeyFiles(join(keyFolder, "tenants"));
+  const path = join(keyFolder, "master.key");
+  return new Vault(await openMasterKeys({ path, mayCreate: true, wrappedKeys }), wrappedKeys);
+}
+
+function callsOf(
+  engine: EngineRuntime,
+  tenants: TenantPolicy,
+  world: World,
+): Pick<Baton, "start" | "getRun" | "resumeHook"> {
+  return {
+    start: async (workflow, args, options = {}) => {
+      const tenantId = tenantOf(options);
+      const named = { tenantId, bundle: options.bundle ?? LIVE_ALIAS };
+      const bundle = await bundleNamed(tenants, world.forTenant(tenantId).bundles, named);
+      const { run } = await engine.start({
+        tenantId,
+        deploymentId: bundle.hash,
+        workflowName: workflowIdNamed(bundle.manifest, workflow),
+        input: stepCodec.encode([...args], "workflow arguments", NO_REALM),
+        ...startFields(options),
+      });
+      return runOf(engine.getRun(tenantId, run.runId));
+    },
+    getRun: (runId, of = {}) => runOf(engine.getRun(tenantOf(of), runId)),
+    resumeHook: async (token, payload, of = {}) => {
+      const hook = await engine.resumeHook({
+        tenantId: tenantOf(of),
+        token,
+        payload: stepCodec.encode(payload, "hook payload", NO_REALM),
+        ...(of.resumeId === undefined ? {} : { resumeId: of.resumeId }),
+      });
+      return { runId: hook.runId };
+    },
+  };
+}
+
+async function deploy(
+  world: World,
+  clock: Clock,
+  request: { readonly bundle: BuiltBundle; readonly of: { tenantId?: string; alias?: string } },
+): Promise<{ hash: BundleHash; notes: readonly string[] }> {
+  const { hash, workflowCode, stepCode, manifest, guestLibrary } = request.bundle;
+  const store = world.forTenant(tenantOf(request.of)).bundles;
+  const createdAt = clock.now();
+  await store.put({ hash, workflowCode, stepCode, manifest, guestLibrary, createdAt });
+  await store.setAlias(request.of.alias ?? LIVE_ALIAS, hash);
+  return { hash, notes: [] };
+}
+
+/** What the platform passes in is data: it has no step functions and no registered classes. */
+const NO_REALM: HostRealm = {
+  classes: new Map(),
+  stepFunction: (reference) => reference,
+  stepReference: () => null,
+};
+
+function tenantOf({ tenantId = DEFAULT_TENANT }: { readonly tenantId?: string }): TenantId {
+  return tenantIdOf(tenantId);
+}
+
+function stepCodeFrom(tenants: TenantPolicy): StepCodeOf {
+  return async (tenantId, deploymentId) =>
+    (await tenants.storedBundleOf(tenantId, deploymentId))?.stepCode ?? null;
+}
+
+function startFields({ runId, idempotencyKey, attributes }: StartOptions) {
+  return {
+    ...(runId === undefined ? {} : { runId: runIdOf(runId) }),
+    ...(idempotencyKey === undefined ? {} : { idempotencyKey }),
+    ...(attributes === undefined ? {} : { attributes }),
+  };
+}
+
+async function bundleNamed(
+  tenants: TenantPolicy,
+  bundles: Bundles,
+  of: { readonly tenantId: TenantId; readonly bundle: string },
+): Promise<StoredBundle> {
+  const hash = (await bundles.getAlias(of.bundle)) ?? of.bundle;
+  const stored = await tenants.storedBundleOf(of.tenantId, hash);
+  if (stored !== null) return stored;
+  throw new BatonError("BUNDLE_NOT_FOUND", "the tenant has no such bundle", {
+    field: "bundle",
+    used: of.bundle,
+    allowed: "an alias or a hash of a bundle that was deployed",
+  });
+}
+
+/** The id of the workflow that is meant: its id itself, or its bare name where one has it. */
+function workflowIdNamed(manifest: string, workflow: string): string {
+  const ids = workflowIdsOf(parseManifest(manifest));
+  if (ids.includes(workflow)) return workflow;
+  const named = ids.filter((id) => id.endsWith(`//${workflow}`));
+  if (named.length === 1 && named[0] !== undefined) return named[0];
+  const why = named.length === 0 ? "has no such workflow" : "has several workflows of this name";
+  throw new BatonError("WORKFLOW_NOT_REGISTERED", `the bundle ${why}`, {
+    field: "workflow",
+    used: workflow,
+    allowed: ids.slice(0, 20).join(", "),
+  });
+}
+
+function runOf(handle: RunHandle): Run {
+  const { run } = handle;
+  return {
+    runId: run.runId,
+    tenantId: run.tenantId,
+    exists: () => handle.exists(),
+    status: () => handle.status(),
+    row: () => handle.row(),
+    returnValue: async (signal) => outputOf(await handle.awaitOutcome(signal), run.runId),
+    cancel: (cancelReason) => handle.cancel(cancelReason),
+    wakeUp: async (waitIds) => ({ stoppedCount: (await handle.wakeUp(waitIds)).length }),
+  };
+}
+
+function outputOf(outcome: RunOutcome, runId: string): unknown {
+  switch (outcome.kind) {
+    case "completed":
+      return stepCodec.decode(outcome.output, NO_REALM);
+    case "failed": {
+      const { errorCode } = outcome;
+      const cause = stepCodec.decode(outcome.error, NO_REALM);
+      throw new BatonError(
+        "RUN_FAILED",
+        `the run failed: ${errorCode}`,
+        { runId, errorCode },
+        cause,
+      );
+    }
+    case "cancelled": {
+      const { cancelReason } = outcome;
+      throw new BatonError("RUN_CANCELLED", "the run was cancelled", { runId, cancelReason });
+    }
+    default:
+      return assertNever(outcome);
+  }
+}
