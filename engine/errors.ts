@@ -128,6 +128,18 @@ export const ERROR_TABLE = {
     when: "A bundle could not be built or admitted.",
     todo: "Fix the source at the file and line that the error names.",
   },
+  BUNDLE_TOO_LARGE: {
+    name: "QuotaExceededError",
+    status: 413,
+    when: "A bundle is larger than its tenant may upload.",
+    todo: "Leave out what workflows and steps do not need, or ask for a higher limit.",
+  },
+  BUNDLES_KEPT: {
+    name: "QuotaExceededError",
+    status: 409,
+    when: "A tenant keeps as many bundles as it may.",
+    todo: "Delete bundles that no run is on, or ask for a higher limit.",
+  },
   HOOK_NOT_FOUND: {
     name: "HookNotFoundError",
     status: 404,

@@ -15,6 +15,7 @@ import {
   MANIFEST_VERSION,
   bundleHash,
   manifestText,
+  stepIdsOf,
   workflowIdsOf,
   type Manifest,
 } from "./manifest.ts";
@@ -58,7 +59,7 @@ export async function buildBundle(request: BuildRequest): Promise<BuiltBundle> {
     );
   }
   const parts = {
-    workflowCode: sides.workflow.code,
+    workflowCode: sides.workflow.code + declarationOf(manifest),
     stepCode: sides.step.code,
     manifest: manifestText(manifest),
     guestLibrary: request.guestLibrary ?? guestLibraryText(),
@@ -69,6 +70,12 @@ export async function buildBundle(request: BuildRequest): Promise<BuiltBundle> {
     workflowMap: sides.workflow.map,
     stepMap: sides.step.map,
   };
+}
+
+/** Tells the guest library all steps, also those that code names only while it runs. */
+function declarationOf(manifest: Manifest): string {
+  const ids = JSON.stringify(stepIdsOf(manifest).sort());
+  return `globalThis[Symbol.for("baton.guest")].declareSteps(${ids});\n`;
 }
 
 interface Sides {

@@ -42,6 +42,7 @@ async function outcomeOf(entry: OrderEntry, n: number) {
   };
   const answered = entry.answer !== null;
   const library = {
+    declareSteps: () => undefined,
     workflow: {
       FatalError: errorExports.FatalError,
       // Whoever answers does so in time; where nobody does, time passes.

@@ -30,6 +30,7 @@ export const manifestOf = (bundle: BuiltBundle): Manifest => parseManifest(bundl
 
 /** Stands for the library that is in a heap. */
 const LIBRARY = {
+  declareSteps: () => undefined,
   workflow: {},
   api: {},
   errors: {},
