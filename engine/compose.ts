@@ -9,8 +9,11 @@ import { join } from "node:path";
 import { stepCodec } from "../sandbox/step-codec.ts";
 import { createSandbox } from "../sandbox/index.ts";
 import type { SandboxOptions } from "../sandbox/index.ts";
+import { admitBundle } from "../tenants/admission.ts";
+import type { AdmissionParts } from "../tenants/admission.ts";
 import type { BuiltBundle } from "../tenants/bundles/build.ts";
 import { parseManifest, workflowIdsOf } from "../tenants/bundles/manifest.ts";
+import { guestLibraryText } from "../tenants/bundles/shims.ts";
 import { HostSteps } from "../tenants/host-steps.ts";
 import { wrappedKeyFiles } from "../tenants/key-files.ts";
 import { openMasterKeys } from "../tenants/keys.ts";
@@ -134,6 +137,8 @@ export async function createBaton(options: BatonOptions): Promise<Baton> {
     ...(functions === undefined ? {} : { functions }),
     ...(trust === "host" ? { trusted: { stepCodeOf: stepCodeFrom(tenants) } } : {}),
   });
+  const guestLibraries = [guestLibraryText()];
+  const admission = { world, sandbox, registry, clock, guestLibraries };
   const settings = { ...settingsOf(process.env), ...options.settings };
   const engine = createEngine({ world, sandbox, tenants, steps, clock, random, log, settings });
   engine.consume({ ...DELIVERIES, ...options.deliveries });
@@ -145,7 +150,7 @@ export async function createBaton(options: BatonOptions): Promise<Baton> {
   };
   return {
     ...callsOf(engine, tenants, world),
-    bundles: { deploy: (bundle, of = {}) => deploy(world, clock, { bundle, of }) },
+    bundles: { deploy: (bundle, of = {}) => deploy(admission, bundle, of) },
     tenants: registry,
     usage: (tenantId = DEFAULT_TENANT) => usage.of(tenantIdOf(tenantId)),
     world,
@@ -192,16 +197,15 @@ function callsOf(
 }
 
 async function deploy(
-  world: World,
-  clock: Clock,
-  request: { readonly bundle: BuiltBundle; readonly of: { tenantId?: string; alias?: string } },
+  admission: AdmissionParts,
+  bundle: BuiltBundle,
+  of: { readonly tenantId?: string; readonly alias?: string },
 ): Promise<{ hash: BundleHash; notes: readonly string[] }> {
-  const { hash, workflowCode, stepCode, manifest, guestLibrary } = request.bundle;
-  const store = world.forTenant(tenantOf(request.of)).bundles;
-  const createdAt = clock.now();
-  await store.put({ hash, workflowCode, stepCode, manifest, guestLibrary, createdAt });
-  await store.setAlias(request.of.alias ?? LIVE_ALIAS, hash);
-  return { hash, notes: [] };
+  const tenantId = tenantOf(of);
+  const { hash, notes } = await admitBundle(admission, tenantId, bundle);
+  const { bundles } = admission.world.forTenant(tenantId);
+  await bundles.setAlias(of.alias ?? LIVE_ALIAS, hash);
+  return { hash, notes };
 }
 
 /** What the platform passes in is data: it has no step functions and no registered classes. */

@@ -6,7 +6,7 @@
  *
  * T18  A tenant has a data key before it has a record: an active tenant can always be sealed for.
  */
-import { BatonError } from "../engine/errors.ts";
+import { BatonError, isBatonError } from "../engine/errors.ts";
 import { tenantIdOf, type TenantId } from "../engine/ids.ts";
 import type { Clock } from "../engine/ports/host.ts";
 import type { TenantStatus } from "../engine/ports/tenants.ts";
@@ -48,11 +48,14 @@ export class TenantRegistry {
     return { tenantId, revision: 1, ...record };
   }
 
-  /** The embedded library's tenant; made by the first start. */
+  /** The embedded library's tenant; made by the first start. `MASTER_KEY` if its key is gone. */
   async ensureDefault(): Promise<Tenant> {
     const tenantId = tenantIdOf(DEFAULT_TENANT);
     const known = await this.get(tenantId);
-    if (known !== null) return known;
+    if (known !== null) {
+      await this.#checkKey(tenantId);
+      return known;
+    }
     try {
       return await this.create(tenantId);
     } catch (error) {
@@ -91,6 +94,17 @@ export class TenantRegistry {
       ...tenant,
       quotas: this.#checked({ ...tenant.quotas, ...overrides }),
     }));
+  }
+
+  /** Data without its key means that the key folder is not the one it was written with. */
+  async #checkKey(tenantId: TenantId): Promise<void> {
+    try {
+      await this.#parts.vault.forTenant(tenantId);
+    } catch (error) {
+      if (!isBatonError(error, "PAYLOAD_UNREADABLE")) throw error;
+      const about = { field: "keyFolder", tenantId };
+      throw new BatonError("MASTER_KEY", "the tenant has data and no data key", about, error);
+    }
   }
 
   #checked(overrides: QuotaOverrides): QuotaOverrides {

@@ -148,6 +148,16 @@ describe("the registry", () => {
   });
 });
 
+describe("a start without the data key of data that is there", () => {
+  it("is refused, rather than going on with a fresh key", async () => {
+    await parts(EMBEDDED_QUOTAS).registry.ensureDefault();
+    vault = new Vault(masterKeys(1), keysInMemory());
+    await expect(parts(EMBEDDED_QUOTAS).registry.ensureDefault()).rejects.toMatchObject({
+      code: "MASTER_KEY",
+    });
+  });
+});
+
 describe("the policy", () => {
   it("says a tenant's standing, and a suspension within a second", async () => {
     const { registry, policy } = parts();
