@@ -62,7 +62,11 @@ export interface Rig {
   readonly lines: { fields: Record<string, unknown>; message: string }[];
   readonly calls: () => readonly string[];
   status: TenantStatus;
-  start(workflowName?: string, input?: string): Promise<RunRef>;
+  start(workflowName?: string, input?: string, idempotencyKey?: string): Promise<RunRef>;
+  /** Gives the hook of this token a payload. */
+  resume(token: string, payload: string, resumeId?: string): Promise<void>;
+  /** Moves time from timer to timer until the run is over, at most so far. */
+  runOut(run: RunRef, msMax?: number): Promise<void>;
   /** Lets everything happen that needs no time. */
   settle(): Promise<void>;
   advance(ms: number): Promise<void>;
@@ -156,7 +160,9 @@ export function createRig(options: RigOptions): Rig {
       if (!page.hasMore) return events;
     }
   };
-  const outcome = (run: RunRef) => engine.getRun(run.tenantId, run.runId).outcome();
+  // Who looks at a run's end is not the process under test.
+  const observer = createEngine({ ...parts, world, tenants: fakeTenants(() => "active", {}) });
+  const outcome = (run: RunRef) => observer.getRun(run.tenantId, run.runId).outcome();
   const rig: Rig = {
     world,
     clock,
@@ -168,9 +174,23 @@ export function createRig(options: RigOptions): Rig {
     lines,
     calls: () => caller.calls,
     status: "active",
-    start: async (workflowName = "main", input = "") => {
+    start: async (workflowName = "main", input = "", idempotencyKey) => {
       const request = { tenantId: TENANT, workflowName, deploymentId: BUNDLE, input: bytes(input) };
-      return (await engine.start(request)).run;
+      const key = idempotencyKey === undefined ? {} : { idempotencyKey };
+      return (await engine.start({ ...request, ...key })).run;
+    },
+    resume: async (token, payload, resumeId) => {
+      const id = resumeId === undefined ? {} : { resumeId };
+      await engine.resumeHook({ tenantId: TENANT, token, payload: bytes(payload), ...id });
+    },
+    runOut: async (run, msMax = 1e12) => {
+      const endMs = clock.now() + msMax;
+      await settle();
+      while ((await world.forTenant(run.tenantId).runs.get(run.runId))?.completedAt === null) {
+        const next = clock.nextTimerAt;
+        if (next === null || next > endMs) return;
+        await clock.advance(Math.max(0, next - clock.now()), settle);
+      }
     },
     settle,
     advance: (ms) => clock.advance(ms, settle),
