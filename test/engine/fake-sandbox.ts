@@ -73,6 +73,8 @@ export interface FakeSandbox extends Sandbox {
   readonly opened: { cold: number; restored: number };
   /** Events that all heaps together were fed. */
   fedCount(): number;
+  /** Grows while any heap is at work. */
+  activity(): number;
   openHeapCount(): number;
 }
 
@@ -80,10 +82,12 @@ export function createFakeSandbox(options: FakeSandboxOptions): FakeSandbox {
   const opened = { cold: 0, restored: 0 };
   const passes = new Map<string, number>();
   let fed = 0;
+  let turns = 0;
   let open = 0;
   return {
     opened,
     fedCount: () => fed,
+    activity: () => turns,
     openHeapCount: () => open,
     inspect: async (): Promise<AdmissionReport> => ({
       kind: "admitted",
@@ -97,7 +101,8 @@ export function createFakeSandbox(options: FakeSandboxOptions): FakeSandbox {
       if (program === undefined) throw new Error(`no program ${request.workflowName}`);
       const cold = request.image === undefined;
       const heap = new FakeHeap(request, program, {
-        onFed: (count) => (fed += count),
+        onFed: () => (fed += 1),
+        onTurn: () => (turns += 1),
         onClose: () => (open -= 1),
         interfere: () => {
           const pass = (passes.get(request.run.runId) ?? 0) + 1;
@@ -115,7 +120,8 @@ export function createFakeSandbox(options: FakeSandboxOptions): FakeSandbox {
 }
 
 interface HeapHooks {
-  onFed(count: number): void;
+  onFed(): void;
+  onTurn(): void;
   onClose(): void;
   interfere(): PassResult | null;
 }
@@ -154,8 +160,8 @@ class FakeHeap implements Heap {
       if (event.slot <= this.consumedSlot) throw new Error("events are fed in slot order, once");
       const diverged = await this.#feed(event);
       if (diverged !== null) return diverged;
+      this.#hooks.onFed();
     }
-    this.#hooks.onFed(events.length);
     return {
       kind: "quiet",
       operations: [...this.#open.values()].map((one) => one.operation),
@@ -182,6 +188,7 @@ class FakeHeap implements Heap {
     if (diverged !== null) return { kind: "diverged", divergence: diverged };
     this.#history.push(event);
     this.#take(event);
+    this.#hooks.onTurn();
     await new Promise<void>((resolve) => {
       setImmediate(resolve);
     });

@@ -141,11 +141,11 @@ export function createRig(options: RigOptions): Rig {
   const settle = async (): Promise<void> => {
     let quietTurns = 0;
     let seen = -1;
-    while (quietTurns < 20) {
+    while (quietTurns < 30) {
       await new Promise<void>((resolve) => {
         setImmediate(resolve);
       });
-      const now = caller.calls.length + sandbox.fedCount() + deliveries.length + attempts.length;
+      const now = caller.calls.length + sandbox.activity() + deliveries.length + attempts.length;
       quietTurns = now === seen ? quietTurns + 1 : 0;
       seen = now;
     }
