@@ -1,0 +1,494 @@
+import { describe, expect, it } from "vitest";
+import type { StepMessage } from "../../engine/ports/queue.ts";
+import type { StepOutcome } from "../../engine/ports/steps.ts";
+import { BatonError } from "../../engine/errors.ts";
+import { createRig, done, fails } from "./rig.ts";
+import type { Rig, RigOptions } from "./rig.ts";
+import type { Program } from "./fake-sandbox.ts";
+
+const HOUR = 3_600_000;
+const one: Program = async (guest) => guest.step("work", "in");
+const caught: Program = (guest) =>
+  guest.step("work").catch((error: Error) => `caught ${error.message}`);
+const background = { settings: { inlineStepsMax: 0 } } as const;
+
+const stepMessages = (rig: Rig) =>
+  rig.sends.flatMap((send) => (send.message.kind === "step" ? [send.message] : []));
+const stepDeliveries = (rig: Rig) => rig.deliveries.filter((d) => d.message.kind === "step");
+
+/** A body that ends when the test says so. */
+function held() {
+  const ends: ((outcome: StepOutcome) => void)[] = [];
+  const body = () => new Promise<StepOutcome>((resolve) => ends.push(resolve));
+  return { body, end: (outcome: StepOutcome) => ends.shift()?.(outcome), ends };
+}
+
+async function played(options: RigOptions) {
+  const rig = createRig(options);
+  const run = await rig.start();
+  await rig.runOut(run);
+  return { rig, run, output: await rig.output(run), types: await rig.types(run) };
+}
+
+describe.each([
+  ["inline", {}],
+  ["background", background],
+])("a step that runs %s", (mode, settings) => {
+  it("is retried after about a second, four attempts in all, and fails with the last error", async () => {
+    const { rig, output, types } = await played({
+      programs: { main: caught },
+      steps: { work: ({ attempt }) => fails(`no ${attempt}`) },
+      ...settings,
+    });
+    expect(output).toBe("caught no 4");
+    expect(rig.attempts.map((a) => [a.attempt, a.isLast])).toEqual([
+      [1, false],
+      [2, false],
+      [3, false],
+      [4, true],
+    ]);
+    expect(types.filter((type) => type === "step_retrying")).toHaveLength(3);
+    expect(rig.clock.now() - rig.attempts[0]!.stepStartedAt).toBe(3_000);
+    expect(new Set(rig.attempts.map((a) => a.stepStartedAt)).size).toBe(1);
+    expect(stepMessages(rig)).toHaveLength(1);
+  });
+
+  it("with a retry delay of 0 is retried at once", async () => {
+    const { rig, output } = await played({
+      programs: { main: one },
+      steps: {
+        work: ({ attempt }) =>
+          attempt === 1 ? fails("no", { retryAt: rig0.clock.now() } as never) : done("yes"),
+      },
+      ...settings,
+    });
+    expect(output).toBe("yes");
+    expect(rig.clock.now() - rig.attempts[0]!.stepStartedAt).toBe(0);
+  });
+
+  it("waits for a retry days away on one delayed redelivery", async () => {
+    const { rig, output } = await played({
+      programs: { main: one },
+      steps: {
+        work: ({ attempt, stepStartedAt }) =>
+          attempt === 1
+            ? fails("no", { retryAt: stepStartedAt + 50 * HOUR + 7 } as never)
+            : done("yes"),
+      },
+      ...settings,
+    });
+    expect(output).toBe("yes");
+    expect(rig.attempts).toHaveLength(2);
+    expect(rig.clock.now() - rig.attempts[0]!.stepStartedAt).toBe(50 * HOUR + 7);
+    expect(stepDeliveries(rig).length).toBe(mode === "inline" ? 1 : 2);
+  });
+
+  it("fails at once on a fatal error", async () => {
+    const { rig, output, types } = await played({
+      programs: { main: caught },
+      steps: { work: () => fails("fatal", { isFatal: true } as never) },
+      ...settings,
+    });
+    expect(output).toBe("caught fatal");
+    expect(rig.attempts).toHaveLength(1);
+    expect(types).not.toContain("step_retrying");
+  });
+
+  it("is run again, uncounted, when it was cut short by something else", async () => {
+    let cuts = 0;
+    const { rig, output, types } = await played({
+      programs: { main: one },
+      steps: {
+        work: {
+          maxRetries: 1,
+          body: () => (++cuts <= 5 ? { kind: "interrupted", reason: "thread" } : done("yes")),
+        },
+      },
+      ...settings,
+    });
+    expect(output).toBe("yes");
+    expect(rig.attempts.map((a) => a.attempt)).toEqual([1, 1, 1, 1, 1, 1]);
+    expect(types.filter((type) => type === "step_retrying")).toHaveLength(5);
+  });
+
+  it("without retries fails when it is cut short, and is never run twice", async () => {
+    const { rig, output } = await played({
+      programs: { main: caught },
+      steps: { work: { maxRetries: 0, body: () => ({ kind: "interrupted", reason: "thread" }) } },
+      ...settings,
+    });
+    expect(output).toContain("cut short");
+    expect(rig.attempts).toHaveLength(1);
+  });
+});
+
+// Only for its clock: a body's time is the rig's.
+const rig0 = createRig({ programs: {} });
+
+describe("a background step's message", () => {
+  it("plain first: the body runs once its start has committed, with no read of the log", async () => {
+    const order: string[] = [];
+    const rig = createRig({
+      programs: { main: one },
+      steps: {
+        work: () => {
+          order.push("body");
+          return done("x");
+        },
+      },
+      ...background,
+      wrap: (world) => ({
+        ...world,
+        forTenant: (tenantId) => {
+          const store = world.forTenant(tenantId);
+          return {
+            ...store,
+            events: {
+              ...store.events,
+              create: async (runId, event, params) => {
+                const result = await store.events.create(runId, event, params);
+                if (event.eventType === "step_started") order.push("start committed");
+                return result;
+              },
+            },
+          };
+        },
+      }),
+    });
+    const run = await rig.start();
+    await rig.runOut(run);
+    expect(order).toEqual(["start committed", "body"]);
+    expect(await rig.output(run)).toBe("x");
+  });
+
+  it("under the opt-in the body starts before its start commits, but not without retries", async () => {
+    const order: string[] = [];
+    const options = (maxRetries: number): RigOptions => ({
+      programs: { main: one },
+      steps: {
+        work: {
+          maxRetries,
+          body: () => {
+            order.push("body");
+            return done("x");
+          },
+        },
+      },
+      settings: { inlineStepsMax: 0, optimisticBackgroundStart: true },
+      wrap: (world) => ({
+        ...world,
+        forTenant: (tenantId) => {
+          const store = world.forTenant(tenantId);
+          return {
+            ...store,
+            events: {
+              ...store.events,
+              create: async (runId, event, params) => {
+                if (event.eventType === "step_started") order.push("start");
+                return store.events.create(runId, event, params);
+              },
+            },
+          };
+        },
+      }),
+    });
+    await played(options(3));
+    expect(order.splice(0)).toEqual(["body", "start"]);
+    await played(options(0));
+    expect(order).toEqual(["start", "body"]);
+  });
+
+  it("that finds its outcome sends the wake again and runs nothing", async () => {
+    const { rig, output } = await played({
+      programs: { main: one },
+      steps: { work: () => done("x") },
+      ...background,
+    });
+    expect(output).toBe("x");
+    const wakes = () => rig.sends.filter((send) => send.message.kind === "orchestrator").length;
+    const before = wakes();
+    // The run is over: nothing is sent.
+    await rig.world.queue.send({ ...stepMessages(rig)[0]!, stepResent: true });
+    await rig.settle();
+    expect(wakes()).toBe(before);
+    expect(rig.attempts).toHaveLength(1);
+  });
+
+  it("that finds its outcome on a run under way wakes the run", async () => {
+    const rig = createRig({
+      programs: {
+        main: async (guest) => (await guest.step("work")) + (await guest.hook("door").next()),
+      },
+      steps: { work: () => done("x") },
+      ...background,
+    });
+    await rig.start();
+    await rig.settle();
+    const before = rig.sends.length;
+    await rig.world.queue.send({ ...stepMessages(rig)[0]!, stepResent: true });
+    await rig.settle();
+    expect(rig.sends.slice(before).map((send) => send.message)).toMatchObject([{ reason: "wake" }]);
+    expect(rig.attempts).toHaveLength(1);
+  });
+
+  it("of a run that was cancelled while it was queued starts no body", async () => {
+    let isHere = false;
+    const rig = createRig({
+      programs: { main: one },
+      steps: { work: { body: () => done("x"), isHere: () => isHere } },
+      ...background,
+    });
+    const run = await rig.start();
+    await rig.settle();
+    await rig.engine().getRun(run.tenantId, run.runId).cancel("enough");
+    isHere = true;
+    await rig.advance(HOUR);
+    expect(rig.attempts).toEqual([]);
+    expect(await rig.output(run)).toBe("cancelled");
+    expect(rig.clock.nextTimerAt).toBeNull();
+  });
+
+  it("whose step nothing here can run waits, uncounted, for a process that can", async () => {
+    let isHere = false;
+    const rig = createRig({
+      programs: { main: one },
+      steps: { work: { body: () => done("x"), isHere: () => isHere } },
+    });
+    const run = await rig.start();
+    await rig.settle();
+    await rig.advance(10 * HOUR);
+    expect(stepDeliveries(rig).length).toBeGreaterThan(1_000);
+    expect(stepDeliveries(rig).every((d) => d.meta.attempt === 1)).toBe(true);
+    isHere = true;
+    await rig.runOut(run);
+    expect(await rig.output(run)).toBe("x");
+  });
+
+  it("carries no large input; its delivery reads the creation event", async () => {
+    const large = "y".repeat(200_000);
+    const { rig, output } = await played({
+      programs: { main: (guest) => guest.step("work", large) },
+      steps: { work: ({ input }) => done(String(input.length)) },
+      ...background,
+    });
+    expect(output).toBe("200000");
+    expect(stepMessages(rig)[0]!.stepInput).toBeUndefined();
+  });
+
+  it("tells a running body that its run was cancelled", async () => {
+    const signals: AbortSignal[] = [];
+    const rig = createRig({
+      programs: { main: one },
+      steps: {
+        work: ({ signal }) => {
+          signals.push(signal);
+          return new Promise<StepOutcome>((resolve) => {
+            signal.addEventListener("abort", () =>
+              resolve(fails("aborted", { isFatal: true } as never)),
+            );
+          });
+        },
+      },
+      ...background,
+    });
+    const run = await rig.start();
+    await rig.settle();
+    await rig.engine().getRun(run.tenantId, run.runId).cancel();
+    await rig.advance(2_000);
+    expect(signals[0]?.aborted).toBe(true);
+    expect(stepDeliveries(rig).at(-1)?.answer).toEqual({ kind: "ack" });
+    expect(await rig.types(run)).toContain("step_failed");
+  });
+
+  it("delivered too often without any activity for an hour fails its step, catchably", async () => {
+    let failures = 0;
+    const rig = createRig({
+      programs: { main: caught },
+      steps: { work: () => done("x") },
+      ...background,
+      wrap: (world) => ({
+        ...world,
+        forTenant: (tenantId) => {
+          const store = world.forTenant(tenantId);
+          return {
+            ...store,
+            events: {
+              ...store.events,
+              create: async (runId, event, params) => {
+                if (event.eventType !== "step_started")
+                  return store.events.create(runId, event, params);
+                failures += 1;
+                throw new BatonError("WORLD_UNAVAILABLE", "down");
+              },
+            },
+          };
+        },
+      }),
+    });
+    const run = await rig.start();
+    await rig.runOut(run);
+    expect(await rig.output(run)).toContain("MAX_DELIVERIES_EXCEEDED");
+    expect(failures).toBe(48);
+    expect(rig.attempts).toEqual([]);
+  });
+
+  it("throttled at its start runs no body and comes again, uncounted", async () => {
+    let throttled = 0;
+    const { rig, output } = await played({
+      programs: { main: one },
+      steps: { work: () => done("x") },
+      ...background,
+      wrap: (world) => ({
+        ...world,
+        forTenant: (tenantId) => {
+          const store = world.forTenant(tenantId);
+          return {
+            ...store,
+            events: {
+              ...store.events,
+              create: async (runId, event, params) => {
+                if (event.eventType === "step_started" && ++throttled <= 3) {
+                  throw new BatonError("THROTTLED", "less", { retryAfterMs: 500 });
+                }
+                return store.events.create(runId, event, params);
+              },
+            },
+          };
+        },
+      }),
+    });
+    expect(output).toBe("x");
+    expect(rig.attempts).toHaveLength(1);
+    expect(stepDeliveries(rig).map((d) => d.meta.attempt)).toEqual([1, 1, 1, 1]);
+  });
+});
+
+describe("an inline step", () => {
+  it("without retries is failed, not run again, when its orchestrator died", async () => {
+    const body = held();
+    const rig = createRig({
+      programs: { main: caught },
+      steps: { work: { maxRetries: 0, body: body.body } },
+    });
+    const run = await rig.start();
+    await rig.settle();
+    const [first] = rig.deliveries;
+    rig.restart();
+    // The lease lapsed: the same message, counted, in another process.
+    const { handlers } = rig.engine();
+    await handlers.orchestrator(first!.message as never, {
+      ...first!.meta,
+      deliveryCount: 2,
+      attempt: 2,
+    });
+    expect(await rig.output(run)).toContain("its last attempt never reported an outcome");
+    expect(rig.attempts).toHaveLength(1);
+  });
+
+  it("is run again with the next attempt when its orchestrator died", async () => {
+    const body = held();
+    const rig = createRig({ programs: { main: one }, steps: { work: body.body } });
+    const run = await rig.start();
+    await rig.settle();
+    const [first] = rig.deliveries;
+    rig.restart();
+    const again = rig.engine().handlers.orchestrator(first!.message as never, {
+      ...first!.meta,
+      deliveryCount: 2,
+      attempt: 2,
+    });
+    await rig.settle();
+    expect(rig.attempts.map((a) => a.attempt)).toEqual([1, 2]);
+    body.ends[1]?.(done("second"));
+    expect(await again).toEqual({ kind: "ack" });
+    expect(await rig.output(run)).toBe("second");
+    // The stalled one wakes up, is refused by the fence, and stands down.
+    body.ends[0]?.(done("first"));
+    await rig.settle();
+    expect(first!.answer).toEqual({ kind: "redeliver", afterMs: 1_000, counted: true });
+    expect(await rig.output(run)).toBe("second");
+  });
+
+  it("is told when its run is cancelled, and its outcome is inert", async () => {
+    const rig = createRig({
+      programs: { main: one },
+      steps: {
+        work: ({ signal }) =>
+          new Promise<StepOutcome>((resolve) => {
+            signal.addEventListener("abort", () => resolve(done("too late")));
+          }),
+      },
+    });
+    const run = await rig.start();
+    await rig.settle();
+    await rig.engine().getRun(run.tenantId, run.runId).cancel();
+    await rig.settle();
+    expect(await rig.output(run)).toBe("cancelled");
+    expect((await rig.types(run)).slice(2)).toEqual([
+      "step_started",
+      "run_cancelled",
+      "step_completed",
+    ]);
+    expect(rig.deliveries.at(-1)?.answer).toEqual({ kind: "ack" });
+  });
+
+  it("that cannot be encoded fails alone and catchably, and is never run", async () => {
+    const { rig, output, types } = await played({
+      programs: {
+        main: async (guest) => {
+          const results = await Promise.allSettled([
+            guest.badStep("work"),
+            guest.step("work"),
+            guest.step("work"),
+          ]);
+          return results.map((result) => result.status).join(" ");
+        },
+      },
+      steps: { work: () => done("x") },
+    });
+    expect(output).toBe("rejected fulfilled fulfilled");
+    expect(rig.attempts).toHaveLength(2);
+    expect(types.filter((type) => type === "step_created")).toHaveLength(1);
+  });
+});
+
+describe("slots", () => {
+  it("open inline steps count against the slots of a later fan-out", async () => {
+    const body = held();
+    const rig = createRig({
+      programs: {
+        main: async (guest) => {
+          const slow = [guest.step("slow"), guest.step("slow")];
+          await guest.step("work");
+          await Promise.all([guest.step("work"), guest.step("work")]);
+          await Promise.all(slow);
+          return "end";
+        },
+      },
+      steps: { work: () => done("x"), slow: body.body },
+    });
+    const run = await rig.start();
+    await rig.settle();
+    const log = await rig.log(run);
+    expect(log.filter((event) => event.eventType === "step_created")).toHaveLength(1);
+    body.end(done("s"));
+    body.end(done("s"));
+    await rig.runOut(run);
+    expect(await rig.output(run)).toBe("end");
+  });
+
+  it("a message of a step carries what the step needs and nothing of another tenant", async () => {
+    const { rig, run } = await played({
+      programs: { main: one },
+      steps: { work: () => done("x") },
+      ...background,
+    });
+    const expected: Partial<StepMessage> = {
+      tenantId: run.tenantId,
+      runId: run.runId,
+      stepName: "work",
+      stepAttempt: 1,
+    };
+    expect(stepMessages(rig)).toMatchObject([expected]);
+  });
+});
