@@ -80,7 +80,9 @@ async function hashed(
 async function failAtEventsCap(state: DeliveryState, plan: Plan): Promise<Ending | null> {
   const { eventsMax, eventsWarn } = state.limits;
   const count = state.log.topSlot + plan.eventCount;
-  if (eventsWarn !== null && state.log.topSlot < eventsWarn && count >= eventsWarn) {
+  const isCrossed = eventsWarn !== null && state.loadedSlot < eventsWarn && count >= eventsWarn;
+  if (isCrossed && state.counts.eventWarnings === 0) {
+    state.counts.eventWarnings = 1;
     state.logger.warn({ events: count, eventsMax }, "a run has written many events");
   }
   const isEnding = plan.ending !== null && plan.eventCount === 1;

@@ -17,6 +17,7 @@ import type { StepTraits } from "./ports/steps.ts";
 import type { TenantLimits } from "./ports/tenants.ts";
 import type { TenantStore } from "./ports/world.ts";
 import type { Progress } from "./progress.ts";
+import type { Slot } from "./slots.ts";
 import type { StepState } from "./steps.ts";
 import type { InBandWriter } from "./writer.ts";
 
@@ -52,10 +53,13 @@ export interface DeliveryCounts {
   restores: number;
   coldStarts: number;
   refusedPasses: number;
+  eventWarnings: number;
 }
 
 export interface DeliveryState extends Arrival {
   readonly limits: TenantLimits;
+  /** The log's top slot when the delivery began. */
+  readonly loadedSlot: Slot;
   /** Epoch ms at which the invocation has to end. */
   readonly deadlineMs: number;
   readonly progress: Progress;

@@ -104,6 +104,7 @@ function stateOf(arrival: Arrival, limits: TenantLimits, loaded: LoadedRun): Del
   return {
     ...arrival,
     limits,
+    loadedSlot: loaded.log.topSlot,
     deadlineMs: arrival.meta.invocationStartedAt + settings.inlineWindowMs,
     progress,
     bodies: new InlineBodies(parts.steps, onNews),
@@ -117,6 +118,7 @@ function stateOf(arrival: Arrival, limits: TenantLimits, loaded: LoadedRun): Del
       restores: 0,
       coldStarts: 0,
       refusedPasses: 0,
+      eventWarnings: 0,
     },
     ...loaded,
     report: null,

@@ -38,6 +38,7 @@ const orchestratorMessage = z.strictObject({
       deploymentId,
       input: payload,
       seed: payload,
+      attributes: z.record(z.string(), z.string()).optional(),
       createdAt: epochMs,
     })
     .optional(),

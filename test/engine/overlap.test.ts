@@ -3,6 +3,7 @@ import type { DeliveryResult, OrchestratorMessage } from "../../engine/ports/que
 import type { StepOutcome } from "../../engine/ports/steps.ts";
 import { BatonError } from "../../engine/errors.ts";
 import type { World } from "../../engine/ports/world.ts";
+import type { Guest } from "./fake-sandbox.ts";
 import { createRig, done } from "./rig.ts";
 import type { Rig } from "./rig.ts";
 
@@ -342,7 +343,7 @@ describe("a write whose answer is lost", () => {
 
 describe("events that land below a write", () => {
   const race = {
-    main: async (guest: import("./fake-sandbox.ts").Guest) => {
+    main: async (guest: Guest) => {
       const hook = guest.hook("door");
       return Promise.race([hook.next(), guest.step("slow")]);
     },

@@ -58,7 +58,7 @@ describe.each([
       programs: { main: one },
       steps: {
         work: ({ attempt }) =>
-          attempt === 1 ? fails("no", { retryAt: rig0.clock.now() } as never) : done("yes"),
+          attempt === 1 ? fails("no", { retryAt: rig0.clock.now() }) : done("yes"),
       },
       ...settings,
     });
@@ -71,9 +71,7 @@ describe.each([
       programs: { main: one },
       steps: {
         work: ({ attempt, stepStartedAt }) =>
-          attempt === 1
-            ? fails("no", { retryAt: stepStartedAt + 50 * HOUR + 7 } as never)
-            : done("yes"),
+          attempt === 1 ? fails("no", { retryAt: stepStartedAt + 50 * HOUR + 7 }) : done("yes"),
       },
       ...settings,
     });
@@ -86,7 +84,7 @@ describe.each([
   it("fails at once on a fatal error", async () => {
     const { rig, output, types } = await played({
       programs: { main: caught },
-      steps: { work: () => fails("fatal", { isFatal: true } as never) },
+      steps: { work: () => fails("fatal", { isFatal: true }) },
       ...settings,
     });
     expect(output).toBe("caught fatal");
@@ -283,9 +281,7 @@ describe("a background step's message", () => {
         work: ({ signal }) => {
           signals.push(signal);
           return new Promise<StepOutcome>((resolve) => {
-            signal.addEventListener("abort", () =>
-              resolve(fails("aborted", { isFatal: true } as never)),
-            );
+            signal.addEventListener("abort", () => resolve(fails("aborted", { isFatal: true })));
           });
         },
       },

@@ -1,0 +1,477 @@
+import { describe, expect, it } from "vitest";
+import type { OrchestratorMessage } from "../../engine/ports/queue.ts";
+import type { PassResult } from "../../engine/ports/sandbox.ts";
+import type { StepOutcome } from "../../engine/ports/steps.ts";
+import { slotOf } from "../../engine/slots.ts";
+import type { Program } from "./fake-sandbox.ts";
+import { createRig, done, TENANT } from "./rig.ts";
+import type { Rig } from "./rig.ts";
+
+const HOUR = 3_600_000;
+const waitsForDoor: Program = (guest) => guest.hook("door").next();
+const sequence: Program = async (guest) => {
+  for (let n = 0; n < 60; n++) await guest.step("work", String(n));
+  const first = await guest.hook("door").next();
+  return first + (await guest.step("work", "last"));
+};
+const work = { work: () => done("x") };
+
+const wakeOf = (run: { tenantId: unknown; runId: unknown }) =>
+  ({ kind: "orchestrator", ...run, specVersion: 9, reason: "wake" }) as OrchestratorMessage;
+const outcomes = (rig: Rig) =>
+  rig.lines.filter((line) => line.message === "delivery").map((line) => line.fields["outcome"]);
+
+describe("a wake with nothing new", () => {
+  it("is acknowledged after one tail read, without a pass", async () => {
+    const rig = createRig({ programs: { main: waitsForDoor } });
+    const run = await rig.start();
+    await rig.settle();
+    const calls = rig.calls().length;
+    await rig.world.queue.send(wakeOf(run));
+    await rig.settle();
+    expect(rig.calls().slice(calls)).toEqual(["events.list"]);
+    expect(outcomes(rig)).toEqual(["suspended", "nothing new"]);
+  });
+
+  it("that came before its event was read is not taken for one", async () => {
+    const rig = createRig({ programs: { main: waitsForDoor } });
+    const run = await rig.start();
+    await rig.settle();
+    await rig.resume("door", "payload");
+    await rig.settle();
+    expect(await rig.output(run)).toBe("payload");
+  });
+
+  it("is not taken for one while a wait is nearly due: it may stand for its timer", async () => {
+    const rig = createRig({
+      programs: {
+        main: async (guest) => {
+          await guest.sleep(HOUR);
+          return "woke";
+        },
+      },
+    });
+    const run = await rig.start();
+    await rig.advance(HOUR - 4_000);
+    await rig.world.queue.send(wakeOf(run));
+    await rig.settle();
+    expect(outcomes(rig)).toEqual(["suspended", "suspended"]);
+  });
+
+  it("on a run that is over writes nothing and is acknowledged", async () => {
+    const rig = createRig({ programs: { main: async () => "end" } });
+    const run = await rig.start();
+    await rig.settle();
+    const events = (await rig.log(run)).length;
+    await rig.world.queue.send(wakeOf(run));
+    await rig.settle();
+    expect((await rig.log(run)).length).toBe(events);
+    expect(rig.deliveries.at(-1)?.answer).toEqual({ kind: "ack" });
+  });
+
+  it("for a run or a tenant that does not exist is acknowledged", async () => {
+    const rig = createRig({ programs: {} });
+    const run = { tenantId: TENANT, runId: `wrun_${"0".repeat(26)}` };
+    await rig.world.queue.send(wakeOf(run));
+    await rig.world.queue.send(wakeOf({ ...run, tenantId: "nobody" }));
+    await rig.settle();
+    expect(new Set(outcomes(rig))).toEqual(new Set(["no such run", "no such tenant"]));
+  });
+});
+
+describe("heaps between deliveries", () => {
+  it("a live heap is fed only what is new", async () => {
+    const rig = createRig({ programs: { main: sequence }, steps: work });
+    const run = await rig.start();
+    await rig.settle();
+    const fed = rig.sandbox.fedCount();
+    await rig.resume("door", "a");
+    await rig.settle();
+    expect(await rig.output(run)).toBe("ax");
+    expect(rig.sandbox.fedCount() - fed).toBe(3);
+    expect(rig.sandbox.opened).toEqual({ cold: 1, restored: 0 });
+  });
+
+  it("after a restart the snapshot is opened and the log read above it", async () => {
+    const rig = createRig({ programs: { main: sequence }, steps: work });
+    const run = await rig.start();
+    await rig.settle();
+    rig.restart();
+    const fed = rig.sandbox.fedCount();
+    await rig.resume("door", "a");
+    await rig.settle();
+    expect(await rig.output(run)).toBe("ax");
+    expect(rig.sandbox.fedCount() - fed).toBe(3);
+    expect(rig.sandbox.opened).toEqual({ cold: 1, restored: 1 });
+    expect(await rig.world.forTenant(TENANT).snapshots.get(run.runId)).toBeNull();
+  });
+
+  it.each([
+    ["is of another log", { digest: "f".repeat(64) }],
+    ["claims another slot", { slot: slotOf(5) }],
+    ["is damaged", { bytes: new Uint8Array([0, 0]) }],
+    ["is empty", { bytes: new Uint8Array([0, 0, 0, 0]) }],
+    ["has a head past its end", { bytes: new Uint8Array([255, 0, 0, 0]) }],
+  ])("a snapshot that %s is left alone: the log decides", async (_name, change) => {
+    const rig = createRig({ programs: { main: sequence }, steps: work });
+    const run = await rig.start();
+    await rig.settle();
+    const { snapshots } = rig.world.forTenant(TENANT);
+    const stored = await snapshots.get(run.runId);
+    await snapshots.put(run.runId, { ...stored!, ...change });
+    rig.restart();
+    await rig.resume("door", "a");
+    await rig.settle();
+    expect(await rig.output(run)).toBe("ax");
+    expect(rig.sandbox.opened).toEqual({ cold: 2, restored: 0 });
+  });
+
+  it("without any heap or snapshot the outcome is the same", async () => {
+    const rig = createRig({
+      programs: { main: sequence },
+      steps: work,
+      settings: { isCold: true },
+    });
+    const run = await rig.start();
+    await rig.settle();
+    expect(await rig.world.forTenant(TENANT).snapshots.get(run.runId)).toBeNull();
+    await rig.resume("door", "a");
+    await rig.settle();
+    expect(await rig.output(run)).toBe("ax");
+    expect(rig.sandbox.opened).toEqual({ cold: 2, restored: 0 });
+  });
+});
+
+describe("what the sandbox answers", () => {
+  const usage = { cpuMs: 1, heapBytes: 1 };
+  const lost: PassResult = { kind: "lost", reason: "its thread was replaced" };
+  const diverged: PassResult = {
+    kind: "diverged",
+    divergence: { slot: slotOf(3), expected: "step b", found: "step a" },
+  };
+
+  it("a lost heap is opened again and the run goes on", async () => {
+    const rig = createRig({
+      programs: { main: async (guest) => guest.step("work") },
+      steps: work,
+      interfere: ({ pass }) => (pass === 2 ? lost : null),
+    });
+    const run = await rig.start();
+    await rig.settle();
+    expect(await rig.output(run)).toBe("x");
+    expect(rig.attempts).toHaveLength(1);
+    expect(rig.sandbox.opened.cold).toBe(2);
+  });
+
+  it("heaps that are lost again and again end in a counted redelivery, not in a loop", async () => {
+    const rig = createRig({ programs: { main: waitsForDoor }, interfere: () => lost });
+    await rig.start();
+    await rig.settle();
+    expect(rig.deliveries[0]?.answer).toEqual({ kind: "redeliver", afterMs: 1_000, counted: true });
+    expect(rig.sandbox.opened.cold).toBe(4);
+  });
+
+  it("a divergence is met by cold replays in place, and the run goes on if one gets past it", async () => {
+    const rig = createRig({
+      programs: { main: async (guest) => guest.step("work") },
+      steps: work,
+      interfere: ({ pass }) => (pass >= 2 && pass <= 4 ? diverged : null),
+    });
+    const run = await rig.start();
+    await rig.settle();
+    expect(await rig.output(run)).toBe("x");
+    expect(rig.sandbox.opened.cold).toBe(4);
+    expect(rig.deliveries).toHaveLength(1);
+  });
+
+  it("past the cap the run is parked with what was expected and found, not failed", async () => {
+    let isMended = false;
+    const rig = createRig({
+      programs: { main: async (guest) => guest.step("work") },
+      steps: work,
+      interfere: ({ pass }) => (pass >= 2 && !isMended ? diverged : null),
+    });
+    const run = await rig.start();
+    await rig.settle();
+    const row = await rig.world.forTenant(TENANT).runs.get(run.runId);
+    expect(row).toMatchObject({ status: "running", parked: { code: "REPLAY_DIVERGENCE" } });
+    expect(row?.parked?.message).toBe("at slot 3 the log holds step a, the code asks for step b");
+    expect(rig.deliveries[0]?.answer).toMatchObject({ kind: "redeliver", counted: false });
+    await rig.advance(10 * HOUR);
+    expect(rig.deliveries.at(-1)?.meta.attempt).toBe(1);
+    isMended = true;
+    expect(await rig.engine().unpark(run)).toBe(true);
+    await rig.runOut(run);
+    expect(await rig.output(run)).toBe("x");
+  });
+
+  it("a limit that was exceeded fails the run with its code, and the heap is gone", async () => {
+    const rig = createRig({
+      programs: { main: waitsForDoor },
+      interfere: () => ({
+        kind: "limit",
+        exceeded: { code: "HEAP_LIMIT_EXCEEDED", limit: "heapBytesMax", used: 9, allowed: 8 },
+        usage,
+      }),
+    });
+    const run = await rig.start();
+    await rig.settle();
+    expect(await rig.outcome(run)).toMatchObject({ errorCode: "HEAP_LIMIT_EXCEEDED" });
+    expect(await rig.output(run)).toContain("heapBytesMax: used 9, allowed 8");
+    expect(rig.sandbox.openHeapCount()).toBe(0);
+  });
+});
+
+describe("what an operator can mend", () => {
+  it("a suspended tenant's messages stay, uncounted, and its runs go on afterwards", async () => {
+    const rig = createRig({ programs: { main: sequence }, steps: work });
+    const run = await rig.start();
+    await rig.settle();
+    rig.status = "suspended";
+    await rig.resume("door", "a");
+    await rig.advance(24 * HOUR);
+    expect(rig.deliveries.at(-1)).toMatchObject({
+      meta: { attempt: 1 },
+      answer: { kind: "redeliver", counted: false },
+    });
+    await expect(rig.start()).rejects.toMatchObject({ code: "TENANT_SUSPENDED" });
+    rig.status = "active";
+    await rig.runOut(run);
+    expect(await rig.output(run)).toBe("ax");
+  });
+
+  it("a missing bundle parks the run", async () => {
+    const rig = createRig({ programs: { main: waitsForDoor } });
+    const { run } = await rig.engine().start({
+      tenantId: TENANT,
+      workflowName: "main",
+      deploymentId: "c".repeat(64),
+      input: new Uint8Array(),
+    });
+    await rig.settle();
+    const row = await rig.world.forTenant(TENANT).runs.get(run.runId);
+    expect(row?.parked?.code).toBe("BUNDLE_NOT_FOUND");
+  });
+
+  it("a log with a gap parks the run and is not written to", async () => {
+    const rig = createRig({
+      programs: { main: waitsForDoor },
+      settings: { isCold: true },
+      wrap: (world) => ({
+        ...world,
+        forTenant: (tenantId) => {
+          const store = world.forTenant(tenantId);
+          return {
+            ...store,
+            events: {
+              ...store.events,
+              list: async (runId, params) => {
+                const page = await store.events.list(runId, params);
+                return { ...page, events: page.events.filter((event) => event.slot !== 2) };
+              },
+            },
+          };
+        },
+      }),
+    });
+    const run = await rig.start();
+    await rig.settle();
+    await rig.resume("door", "a");
+    await rig.settle();
+    const row = await rig.world.forTenant(TENANT).runs.get(run.runId);
+    expect(row?.parked?.code).toBe("CORRUPTED_EVENT_LOG");
+    expect((await rig.log(run)).length).toBe(4);
+  });
+
+  it("a message of an unknown version is kept and nothing is written", async () => {
+    const rig = createRig({ programs: { main: waitsForDoor } });
+    const run = await rig.start();
+    await rig.settle();
+    const events = (await rig.log(run)).length;
+    await rig.world.queue.send({ ...wakeOf(run), specVersion: 10 }).catch(() => undefined);
+    const { handlers } = rig.engine();
+    const answer = await handlers.orchestrator(
+      { ...wakeOf(run), specVersion: 10 },
+      {
+        messageId: "m" as never,
+        deliveryCount: 1,
+        attempt: 1,
+        invocationStartedAt: 0,
+        recovery: false,
+      },
+    );
+    expect(answer).toMatchObject({ kind: "redeliver", counted: false });
+    expect((await rig.log(run)).length).toBe(events);
+  });
+});
+
+describe("caps", () => {
+  it("a run past its tenant's events fails, with a warning before", async () => {
+    const rig = createRig({
+      programs: {
+        main: async (guest) => {
+          for (;;) await guest.step("work");
+        },
+      },
+      steps: work,
+      limits: { eventsWarn: 50, eventsMax: 100 },
+    });
+    const run = await rig.start();
+    await rig.runOut(run);
+    expect(await rig.outcome(run)).toMatchObject({ errorCode: "MAX_EVENTS_EXCEEDED" });
+    expect((await rig.log(run)).length).toBe(101);
+    expect(rig.lines.filter((line) => line.message.includes("many events"))).toHaveLength(1);
+  });
+
+  it("a run that ends exactly at the cap completes", async () => {
+    const rig = createRig({
+      programs: { main: async (guest) => guest.step("work") },
+      steps: work,
+      limits: { eventsMax: 5 },
+    });
+    const run = await rig.start();
+    await rig.runOut(run);
+    expect(await rig.output(run)).toBe("x");
+  });
+});
+
+describe("the end of an invocation", () => {
+  const minutes: Program = async (guest) => {
+    for (let n = 0; n < 30; n++) await guest.step("minute");
+    return "end";
+  };
+
+  /** A body that takes a minute of the held clock. */
+  const minute = (rig: () => Rig) => ({
+    minute: () =>
+      new Promise<StepOutcome>((resolve) => {
+        rig().clock.setTimer(60_000, () => resolve(done("m")));
+      }),
+  });
+
+  it("short steps hand off at the margin, as often as needed, and none goes to the queue", async () => {
+    const rig: Rig = createRig({ programs: { main: minutes }, steps: minute(() => rig) });
+    const run = await rig.start();
+    await rig.runOut(run);
+    expect(await rig.output(run)).toBe("end");
+    expect(rig.deliveries.map((d) => d.answer)).toEqual([
+      { kind: "handoff" },
+      { kind: "handoff" },
+      { kind: "handoff" },
+      { kind: "ack" },
+    ]);
+    expect(rig.deliveries.map((d) => [d.meta.deliveryCount, d.meta.attempt])).toEqual([
+      [1, 1],
+      [2, 1],
+      [3, 1],
+      [4, 1],
+    ]);
+    expect(await rig.types(run)).not.toContain("step_created");
+    expect(rig.attempts).toHaveLength(30);
+  });
+
+  it("a body that runs past the deadline is waited for and recorded, then the run hands off", async () => {
+    const rig: Rig = createRig({
+      programs: { main: async (guest) => (await guest.step("long")) + (await guest.step("work")) },
+      steps: {
+        ...work,
+        long: () =>
+          new Promise<StepOutcome>((resolve) => {
+            rig.clock.setTimer(HOUR, () => resolve(done("l")));
+          }),
+      },
+    });
+    const run = await rig.start();
+    await rig.runOut(run);
+    expect(await rig.output(run)).toBe("lx");
+    expect(rig.deliveries.map((d) => d.answer)).toEqual([{ kind: "handoff" }, { kind: "ack" }]);
+  });
+
+  it("a process that stops hands off what it drives and takes nothing new", async () => {
+    const rig: Rig = createRig({ programs: { main: minutes }, steps: minute(() => rig) });
+    const run = await rig.start();
+    await rig.settle();
+    const stopped = rig.engine().stop();
+    rig.restart();
+    await rig.advance(60_000);
+    await stopped;
+    expect(rig.deliveries[0]?.answer).toEqual({ kind: "handoff" });
+    await rig.runOut(run);
+    expect(await rig.output(run)).toBe("end");
+    expect(rig.attempts).toHaveLength(30);
+  });
+});
+
+describe("lingering", () => {
+  it("a delivery stays for background outcomes and acts on them without a new one", async () => {
+    const rig: Rig = createRig({
+      programs: { main: async (guest) => guest.step("slow") },
+      steps: {
+        slow: () =>
+          new Promise<StepOutcome>((resolve) => {
+            rig.clock.setTimer(10_000, () => resolve(done("s")));
+          }),
+      },
+      settings: { inlineStepsMax: 0, lingerMs: 30_000 },
+    });
+    const run = await rig.start();
+    await rig.runOut(run);
+    expect(await rig.output(run)).toBe("s");
+    const orchestrators = rig.deliveries.filter((d) => d.message.kind === "orchestrator");
+    expect(orchestrators.map((d) => d.meta.deliveryCount)).toEqual([1, 2]);
+    expect(orchestrators[0]?.answer).toEqual({ kind: "ack" });
+  });
+
+  it("a delivery leaves after the linger if nothing comes", async () => {
+    const rig = createRig({
+      programs: { main: async (guest) => guest.step("slow") },
+      steps: { slow: () => new Promise(() => undefined) },
+      settings: { inlineStepsMax: 0, lingerMs: 30_000 },
+    });
+    await rig.start();
+    await rig.advance(29_999);
+    expect(rig.deliveries[0]?.answer).toBeNull();
+    await rig.advance(1);
+    expect(rig.deliveries[0]?.answer).toEqual({ kind: "ack" });
+  });
+
+  it("an open hook alone keeps no delivery; one with a payload a moment ago does", async () => {
+    const rig = createRig({
+      programs: {
+        main: async (guest) => {
+          const hook = guest.hook("door");
+          return (await hook.next()) + (await hook.next());
+        },
+      },
+      settings: { lingerMs: 30_000 },
+    });
+    const run = await rig.start();
+    await rig.settle();
+    expect(rig.deliveries.map((d) => d.answer)).toEqual([{ kind: "ack" }]);
+    await rig.resume("door", "a");
+    await rig.settle();
+    expect(rig.deliveries[1]?.answer).toBeNull();
+    await rig.resume("door", "b");
+    await rig.settle();
+    expect(await rig.output(run)).toBe("ab");
+    expect(rig.deliveries[1]?.answer).toEqual({ kind: "ack" });
+  });
+
+  it("a wait that falls due ends the linger and is completed in process", async () => {
+    const rig = createRig({
+      programs: {
+        main: async (guest) => {
+          void guest.step("slow");
+          await guest.sleep(5_000);
+          return "woke";
+        },
+      },
+      steps: { slow: () => new Promise(() => undefined) },
+      settings: { inlineStepsMax: 0, lingerMs: 30_000 },
+    });
+    const run = await rig.start();
+    await rig.advance(5_000);
+    expect(await rig.output(run)).toBe("woke");
+    expect(rig.deliveries[0]?.answer).toEqual({ kind: "ack" });
+  });
+});
