@@ -24,6 +24,8 @@ import {
   verdictOn,
   versionRefusal,
 } from "./append.ts";
+import type { CrossingError } from "./crossing.ts";
+import { crossing } from "./crossing.ts";
 import { closedHook, foldedEntity, newHook } from "./entity-rows.ts";
 import type { EventRow } from "./event-record.ts";
 import { EMPTY_DIGEST, nextDigest, packRows } from "./event-record.ts";
@@ -52,7 +54,7 @@ export type StoredItem =
       /** Null: as it was sent. */
       readonly body: Uint8Array | null;
     }
-  | { readonly kind: "refused"; readonly error: BatonError };
+  | { readonly kind: "refused"; readonly refusal: CrossingError };
 
 export interface AppendAnswer {
   readonly items: readonly StoredItem[];
@@ -118,7 +120,7 @@ export class EventLedger {
         : this.#verdict(tail.run, item, request);
       if (verdict.kind === "refuse") {
         refused.add(id);
-        items.push({ kind: "refused", error: verdict.error });
+        items.push({ kind: "refused", refusal: crossing(verdict.error) });
       } else {
         items.push(this.#carryOut(tail, item, verdict, request));
       }

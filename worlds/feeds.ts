@@ -17,7 +17,7 @@ import type { RunRef } from "../engine/ids.ts";
 import type { Clock } from "../engine/ports/host.ts";
 import type { SubscribeOptions } from "../engine/ports/world.ts";
 import type { Slot } from "../engine/slots.ts";
-import { nextSlot } from "../engine/slots.ts";
+import { SLOT_NONE, nextSlot } from "../engine/slots.ts";
 import type { Core } from "./core.ts";
 import type { Appended } from "./event-ledger.ts";
 import { eventOf, unpackRows } from "./event-record.ts";
@@ -72,7 +72,7 @@ export class Feeds {
       isOver: false,
       stopHeartbeat: () => undefined,
     };
-    const watched = this.#runs.get(keyOf(run)) ?? { feeds: new Set<Feed>(), topSlot: afterSlot };
+    const watched = this.#runs.get(keyOf(run)) ?? { feeds: new Set<Feed>(), topSlot: SLOT_NONE };
     this.#runs.set(keyOf(run), watched);
     watched.feeds.add(feed);
     try {

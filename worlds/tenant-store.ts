@@ -15,6 +15,7 @@ import { eventIdOf, positionOf } from "../engine/slots.ts";
 import type { AppendItem } from "./append.ts";
 import * as border from "./border.ts";
 import type { Core } from "./core.ts";
+import { crossed } from "./crossing.ts";
 import type { AppendAnswer, AppendRequest, StoredItem } from "./event-ledger.ts";
 import { decodeBody, eventOf, unpackRows } from "./event-record.ts";
 import type { Feeds } from "./feeds.ts";
@@ -101,7 +102,7 @@ function eventsOf(parts: StoreParts, ref: RefOf): port.Events {
       const request = requestOf(parts, ref(runId), [event], params);
       const answer = await core.call("events", "create", request);
       const stored = present(answer.items[0], "a write answers for its event");
-      if (stored.kind === "refused") throw stored.error;
+      if (stored.kind === "refused") throw crossed(stored.refusal);
       return { event: storedEvent(runId, event, stored), ...writtenOf(runId, answer) };
     },
     createBatch: async (runId, values, params) => {
@@ -112,7 +113,7 @@ function eventsOf(parts: StoreParts, ref: RefOf): port.Events {
       }
       const answer = await core.call("events", "createBatch", request);
       const results = answer.items.map((item, i): port.BatchItemResult => {
-        if (item.kind === "refused") return item;
+        if (item.kind === "refused") return { kind: "refused", error: crossed(item.refusal) };
         const event = present(events[i], "each item of a batch is answered for");
         return { kind: "committed", event: storedEvent(runId, event, item) };
       });

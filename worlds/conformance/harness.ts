@@ -19,7 +19,7 @@ import type {
 import type { CreateParams, LogCounts, TenantStore, World } from "../../engine/ports/world.ts";
 import type { Slot } from "../../engine/slots.ts";
 import { SLOT_NONE } from "../../engine/slots.ts";
-import { SeededRandom } from "./held-clock.ts";
+import { SeededRandom } from "../seeded-random.ts";
 
 /** One World under test, empty, with time that the case moves. */
 export interface OpenWorld {
@@ -27,13 +27,15 @@ export interface OpenWorld {
   now(): number;
   /** Moves time on, lets what falls due happen, and returns when all is quiet again. */
   advance(ms: number): Promise<void>;
-  /** The process dies and another opens the same store; absent where nothing is stored. */
+  /** The process dies and another opens the same store; there where the harness is durable. */
   readonly crash?: () => Promise<World>;
   close(): Promise<void>;
 }
 
 export interface Harness {
   readonly name: string;
+  /** It stores, so the cases of W32 and W33 are for it. */
+  readonly isDurable: boolean;
   open(): Promise<OpenWorld>;
 }
 
@@ -270,3 +272,6 @@ export async function refusal(attempt: Promise<unknown>, code: ErrorCode): Promi
   expect(error.code).toBe(code);
   return error;
 }
+
+/** An error as a batch's item carries it. */
+export type Coded = Error & { readonly code: string };

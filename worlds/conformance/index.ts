@@ -6,15 +6,38 @@
  */
 import { afterEach, beforeEach, describe } from "vitest";
 import { present } from "../../engine/assert.ts";
+import { batchCases } from "./batch.ts";
+import { borderCases } from "./border.ts";
+import { cellCases } from "./cells.ts";
+import { durableCases } from "./durable.ts";
+import { feedCases } from "./feed.ts";
 import { fenceCases } from "./fence.ts";
 import { gateCases } from "./gate.ts";
 import type { Harness, OpenWorld } from "./harness.ts";
 import { Bench } from "./harness.ts";
+import { hookCases } from "./hooks.ts";
+import { logCases } from "./log.ts";
+import { queueCases } from "./queue.ts";
+import { rowCases } from "./rows.ts";
+import { wallCases } from "./walls.ts";
 
-export { HeldClock, SeededRandom } from "./held-clock.ts";
+export { SeededRandom } from "../seeded-random.ts";
+export { HeldClock } from "./held-clock.ts";
 export type { Harness, OpenWorld } from "./harness.ts";
 
-const GROUPS = [fenceCases, gateCases];
+const GROUPS = [
+  fenceCases,
+  logCases,
+  batchCases,
+  rowCases,
+  hookCases,
+  cellCases,
+  borderCases,
+  wallCases,
+  feedCases,
+  gateCases,
+  queueCases,
+];
 
 export function conformance(harness: Harness): void {
   describe(`the ${harness.name} World`, () => {
@@ -29,6 +52,8 @@ export function conformance(harness: Harness): void {
       open = null;
       bench = null;
     });
-    for (const cases of GROUPS) cases(() => present(bench, "a case runs in an open World"));
+    const use = () => present(bench, "a case runs in an open World");
+    for (const cases of GROUPS) cases(use);
+    if (harness.isDurable) durableCases(use);
   });
 }

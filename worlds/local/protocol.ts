@@ -1,9 +1,5 @@
-/**
- * What the main thread and the SQLite thread say to each other. Types, and how an error crosses.
- */
-import { InvariantViolation } from "../../engine/assert.ts";
-import type { ErrorCode, ErrorDetails } from "../../engine/errors.ts";
-import { BatonError } from "../../engine/errors.ts";
+/** What the main thread and the SQLite thread say to each other: types. */
+import type { CrossingError } from "../crossing.ts";
 import type { Effects, LedgerCall } from "../ledger.ts";
 
 /** What a write is sure to survive, named by what the others may lose. */
@@ -48,30 +44,3 @@ export type FromThread =
       readonly effects: Effects | null;
     }
   | { readonly kind: "control"; readonly result: CallResult };
-
-/** Errors lose their class on the way; this is what is left of them. */
-export interface CrossingError {
-  readonly code: ErrorCode | "INVARIANT_VIOLATION";
-  readonly message: string;
-  readonly details: ErrorDetails;
-}
-
-export function crossing(error: unknown): CrossingError {
-  if (error instanceof BatonError) {
-    return { code: error.code, message: error.message, details: error.details };
-  }
-  if (error instanceof InvariantViolation) {
-    return { code: "INVARIANT_VIOLATION", message: error.message, details: {} };
-  }
-  const { message, code } = error as { message?: string; code?: unknown };
-  return {
-    code: "WORLD_UNAVAILABLE",
-    message: `the store failed: ${message ?? "no reason given"}`,
-    details: typeof code === "string" ? { used: code } : {},
-  };
-}
-
-export function crossed({ code, message, details }: CrossingError): Error {
-  if (code === "INVARIANT_VIOLATION") return new InvariantViolation(message);
-  return new BatonError(code, message, details);
-}

@@ -12,6 +12,7 @@ import { parentPort, workerData } from "node:worker_threads";
 import Database from "better-sqlite3";
 import { present } from "../../engine/assert.ts";
 import { BatonError } from "../../engine/errors.ts";
+import { crossing } from "../crossing.ts";
 import { messageIdsFrom } from "../message-ids.ts";
 import type { Ledger, LedgerCall, LedgerHandle } from "../ledger.ts";
 import { carryOut, ledgerOver } from "../ledger.ts";
@@ -19,7 +20,6 @@ import { systemRandom } from "../platform.ts";
 import { holdLock } from "./lock.ts";
 import { checkIntegrity } from "./maintenance.ts";
 import type { CallResult, Control, FromThread, ThreadSetup, ToThread } from "./protocol.ts";
-import { crossing } from "./protocol.ts";
 import { cellTable, messageTable } from "./queue-tables.ts";
 import {
   entityTable,

@@ -9,9 +9,9 @@ import { Worker } from "node:worker_threads";
 import { BatonError } from "../../engine/errors.ts";
 import type { Clock } from "../../engine/ports/host.ts";
 import type { Core } from "../core.ts";
+import { crossed } from "../crossing.ts";
 import type { Effects, LedgerCall } from "../ledger.ts";
 import type { CallResult, Control, FromThread, ThreadSetup, ToThread } from "./protocol.ts";
-import { crossed } from "./protocol.ts";
 
 /** Calls of one transaction: bounds how long one commit can take. */
 const BATCH_CALLS_MAX = 1_000;

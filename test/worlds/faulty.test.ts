@@ -1,0 +1,4 @@
+import { conformance } from "../../worlds/conformance/index.ts";
+import { faultyHarness } from "./harnesses.ts";
+
+conformance(faultyHarness);

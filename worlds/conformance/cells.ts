@@ -1,0 +1,253 @@
+/** Cases of what lies beside the logs: W13 to W15, snapshots and blobs. */
+import { describe, expect, it } from "vitest";
+import { bundleHashOf } from "../../engine/ids.ts";
+import type { StoredBundle } from "../../engine/ports/world.ts";
+import { slotOf } from "../../engine/slots.ts";
+import type { Cases } from "./cases.ts";
+import * as h from "./harness.ts";
+
+const bundle = (digit: string, createdAt = 1_800_000_000_000): StoredBundle => ({
+  hash: bundleHashOf(digit.repeat(64)),
+  workflowCode: "export const a = '\u2603';",
+  stepCode: "",
+  manifest: "{}",
+  guestLibrary: "lib",
+  createdAt,
+});
+
+const snapshot = (slot: number, text: string) => ({
+  slot: slotOf(slot),
+  digest: String(slot).repeat(64).slice(0, 64),
+  bytes: h.bytes(text),
+});
+
+export const cellCases: Cases = (use) => {
+  describe("streams (W13)", () => {
+    it("chunks come back in the order written, by index", async () => {
+      const bench = use();
+      const runId = await bench.started();
+      const { streams } = bench.store();
+      expect(await streams.write(runId, "out", [h.bytes("a"), h.bytes("b")])).toBe(1);
+      expect(await streams.write(runId, "out", [h.bytes("c")])).toBe(2);
+      expect(await streams.getChunks(runId, "out", { startIndex: 1 })).toEqual({
+        chunks: [h.bytes("b"), h.bytes("c")],
+        startIndex: 1,
+        done: false,
+      });
+    });
+
+    it("a stream that nobody wrote is null, and reads as empty and open", async () => {
+      const bench = use();
+      const runId = await bench.started();
+      expect(await bench.store().streams.getInfo(runId, "out")).toBeNull();
+      expect(await bench.store().streams.getChunks(runId, "out", { startIndex: 0 })).toEqual({
+        chunks: [],
+        startIndex: 0,
+        done: false,
+      });
+    });
+
+    it("a closed stream takes no more, and its last page says so", async () => {
+      const bench = use();
+      const runId = await bench.started();
+      const { streams } = bench.store();
+      await streams.write(runId, "out", [h.bytes("a"), h.bytes("b")]);
+      await streams.close(runId, "out");
+      await h.refusal(streams.write(runId, "out", [h.bytes("c")]), "ENTITY_CONFLICT");
+      expect(await streams.getInfo(runId, "out")).toEqual({ tailIndex: 1, done: true });
+      const first = await streams.getChunks(runId, "out", { startIndex: 0, limit: 1 });
+      expect(first.done).toBe(false);
+      const last = await streams.getChunks(runId, "out", { startIndex: 1, limit: 1 });
+      expect([last.done, last.chunks]).toEqual([true, [h.bytes("b")]]);
+    });
+
+    it("closing twice is closing, also before the first chunk", async () => {
+      const bench = use();
+      const runId = await bench.started();
+      const { streams } = bench.store();
+      await streams.close(runId, "out");
+      await streams.close(runId, "out");
+      expect(await streams.getInfo(runId, "out")).toEqual({ tailIndex: -1, done: true });
+      expect((await streams.getChunks(runId, "out", { startIndex: 0 })).done).toBe(true);
+    });
+
+    it("10,000 chunks of two writers have dense indexes", async () => {
+      const bench = use();
+      const runId = await bench.started();
+      const { streams } = bench.store();
+      const chunk = h.bytes("x");
+      await Promise.all(
+        Array.from({ length: 20 }, async () =>
+          streams.write(
+            runId,
+            "out",
+            Array.from({ length: 500 }, () => chunk),
+          ),
+        ),
+      );
+      expect(await streams.getInfo(runId, "out")).toEqual({ tailIndex: 9_999, done: false });
+      let read = 0;
+      while (read < 10_000) {
+        const page = await streams.getChunks(runId, "out", { startIndex: read, limit: 1_000 });
+        expect(page.chunks.length).toBe(1_000);
+        read += page.chunks.length;
+      }
+      const end = await streams.getChunks(runId, "out", { startIndex: read });
+      expect(end.chunks).toEqual([]);
+    });
+
+    it("streams of a run are listed by name, and of another run are others", async () => {
+      const bench = use();
+      const [one, two] = [await bench.started(), await bench.started()];
+      const { streams } = bench.store();
+      await streams.write(one, "b", [h.bytes("1")]);
+      await streams.write(one, "a", [h.bytes("2")]);
+      await streams.write(two, "c", [h.bytes("3")]);
+      expect(await streams.list(one)).toEqual(["a", "b"]);
+      expect(await streams.list(two)).toEqual(["c"]);
+    });
+  });
+
+  describe("snapshots", () => {
+    it("the newest put is what get gives", async () => {
+      const bench = use();
+      const runId = await bench.started();
+      const { snapshots } = bench.store();
+      await snapshots.put(runId, snapshot(1, "one"));
+      await snapshots.put(runId, snapshot(2, "two"));
+      expect(await snapshots.get(runId)).toEqual(snapshot(2, "two"));
+    });
+
+    it("a lost snapshot is null, and the run is as it was", async () => {
+      const bench = use();
+      const runId = await bench.started();
+      const { snapshots } = bench.store();
+      expect(await snapshots.get(runId)).toBeNull();
+      await snapshots.put(runId, snapshot(1, "one"));
+      await snapshots.delete(runId);
+      await snapshots.delete(runId);
+      expect(await snapshots.get(runId)).toBeNull();
+      expect((await bench.log(runId)).length).toBe(1);
+    });
+
+    it("a megabyte comes back byte for byte", async () => {
+      const bench = use();
+      const runId = await bench.started();
+      const bytes = Uint8Array.from({ length: 1 << 20 }, (_, i) => (i * 31) % 251);
+      await bench.store().snapshots.put(runId, { ...snapshot(1, ""), bytes });
+      const stored = await bench.store().snapshots.get(runId);
+      expect(Buffer.compare(stored?.bytes ?? h.bytes(""), bytes)).toBe(0);
+    });
+  });
+
+  describe("blobs", () => {
+    it("a blob is written, replaced, read and deleted by its key", async () => {
+      const bench = use();
+      const runId = await bench.started();
+      const { blobs } = bench.store();
+      await blobs.put(runId, "k", h.bytes("1"));
+      await blobs.put(runId, "k", h.bytes("2"));
+      expect(await blobs.get(runId, "k")).toEqual(h.bytes("2"));
+      expect(await blobs.get(runId, "K")).toBeNull();
+      await blobs.delete(runId, "k");
+      expect(await blobs.get(runId, "k")).toBeNull();
+    });
+
+    it("an empty blob is not a missing one", async () => {
+      const bench = use();
+      const runId = await bench.started();
+      await bench.store().blobs.put(runId, "k", new Uint8Array(0));
+      expect(await bench.store().blobs.get(runId, "k")).toEqual(new Uint8Array(0));
+    });
+
+    it("a blob may be there before its run is", async () => {
+      const bench = use();
+      const runId = h.newRunId();
+      await bench.store().blobs.put(runId, "input", h.bytes("big"));
+      await bench.started(h.A, runId);
+      expect(await bench.store().blobs.get(runId, "input")).toEqual(h.bytes("big"));
+    });
+  });
+
+  describe("bundles (W14)", () => {
+    it("a bundle comes back as it was put, and a second put changes nothing", async () => {
+      const bench = use();
+      const { bundles } = bench.store();
+      const first = bundle("a");
+      await bundles.put(first);
+      await bundles.put({ ...first, workflowCode: "changed", createdAt: 5 });
+      expect(await bundles.get(first.hash)).toEqual(first);
+      expect(await bundles.get(bundle("b").hash)).toBeNull();
+    });
+
+    it("bundles are listed newest first, in pages", async () => {
+      const bench = use();
+      const { bundles } = bench.store();
+      for (const [i, digit] of ["a", "b", "c"].entries()) await bundles.put(bundle(digit, 100 + i));
+      const first = await bundles.list({ limit: 2 });
+      expect(first.data.map((row) => row.createdAt)).toEqual([102, 101]);
+      const rest = await bundles.list({ limit: 2, cursor: first.cursor ?? "" });
+      expect(rest).toEqual({ data: [{ hash: bundle("a").hash, createdAt: 100 }], cursor: null });
+    });
+
+    it("a bundle stays while an open run is on it", async () => {
+      const bench = use();
+      const { bundles, events } = bench.store();
+      const { hash } = bundle("a");
+      await bundles.put(bundle("a"));
+      const runId = h.newRunId();
+      await events.create(runId, h.runCreated({ deploymentId: hash }));
+      await h.refusal(bundles.delete(hash), "ENTITY_CONFLICT");
+      await bench.inBand(runId, h.runCompleted());
+      expect(await bundles.delete(hash)).toBe(true);
+      expect(await bundles.delete(hash)).toBe(false);
+      expect(await bundles.get(hash)).toBeNull();
+    });
+
+    it("an alias names one bundle, and moves", async () => {
+      const bench = use();
+      const { bundles } = bench.store();
+      await bundles.setAlias("live", bundle("a").hash);
+      await bundles.setAlias("live", bundle("b").hash);
+      await bundles.setAlias("beta", bundle("a").hash);
+      expect(await bundles.getAlias("live")).toBe(bundle("b").hash);
+      expect(await bundles.getAlias("gone")).toBeNull();
+      expect(await bundles.listAliases()).toEqual([
+        { alias: "beta", hash: bundle("a").hash },
+        { alias: "live", hash: bundle("b").hash },
+      ]);
+    });
+  });
+
+  describe("tenants' records (W15)", () => {
+    it("a record is made once and replaced only by who has read it", async () => {
+      const bench = use();
+      const { tenants } = bench.world;
+      expect(await tenants.get(h.A)).toBeNull();
+      expect(await tenants.put(h.A, '{"n":1}', 0)).toBe(true);
+      expect(await tenants.put(h.A, '{"n":2}', 0)).toBe(false);
+      expect(await tenants.put(h.A, '{"n":2}', 1)).toBe(true);
+      expect(await tenants.put(h.A, '{"n":3}', 1)).toBe(false);
+      expect(await tenants.get(h.A)).toEqual({ tenantId: h.A, revision: 2, body: '{"n":2}' });
+    });
+
+    it("of concurrent writers at one revision exactly one wins", async () => {
+      const bench = use();
+      const wins = await Promise.all(
+        Array.from({ length: 50 }, async (_, i) => bench.world.tenants.put(h.A, `${i}`, 0)),
+      );
+      expect(wins.filter(Boolean).length).toBe(1);
+    });
+
+    it("records are listed in the order of their ids, in pages", async () => {
+      const bench = use();
+      const { tenants } = bench.world;
+      for (const id of [h.B, h.A]) await tenants.put(id, "{}", 0);
+      const first = await tenants.list({ limit: 1 });
+      expect(first.data.map((row) => row.tenantId)).toEqual([h.A]);
+      const rest = await tenants.list({ limit: 5, cursor: first.cursor ?? "" });
+      expect(rest.data.map((row) => row.tenantId)).toEqual([h.B]);
+      expect(rest.cursor).toBeNull();
+    });
+  });
+};
