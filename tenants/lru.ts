@@ -16,10 +16,6 @@ export class Lru<K, V> {
     this.#weigh = weigh;
   }
 
-  get weight(): number {
-    return this.#weight;
-  }
-
   get(key: K): V | undefined {
     const entry = this.#entries.get(key);
     if (entry === undefined) return undefined;

@@ -60,7 +60,7 @@ export const quotasSchema = z.strictObject({
 });
 
 export type Quotas = z.infer<typeof quotasSchema>;
-export type QuotaName = keyof Quotas;
+type QuotaName = keyof Quotas;
 
 /** What a tenant of a server has unless its record says otherwise. */
 export const SERVER_QUOTAS: Quotas = {
@@ -160,15 +160,4 @@ export function tenantLimitsOf(quotas: Quotas): TenantLimits {
     eventsWarn: quotas.eventsWarn,
     eventsMax: quotas.eventsMax,
   };
-}
-
-/** The refusal for a use beyond a quota, or null if it fits. */
-export function breachOf(quotas: Quotas, field: QuotaName, used: number): BatonError | null {
-  const allowed = quotas[field];
-  if (allowed === null || used <= allowed) return null;
-  return new BatonError("QUOTA_EXCEEDED", `${field}: ${used} is over ${allowed}`, {
-    field,
-    used,
-    allowed,
-  });
 }

@@ -4,8 +4,8 @@
  *
  * Owns which fields are sealed and what each is bound to. Sealed are the payload fields of events
  * (among them each run's seed and each hook's token), the inputs that messages carry, tokens and
- * metadata of hook rows, blobs and stream chunks. Snapshots come sealed already (`Tenants.seal-
- * Snapshot`), which is checked here.
+ * metadata of hook rows, blobs and stream chunks. Snapshots come sealed already (by
+ * `Tenants.sealSnapshot`), which is checked here.
  *
  * Plain stay: ids, names of workflows, steps and streams, attributes, cancel reasons, times, counts,
  * hashes of tokens, the code of bundles, and tenants' records.

@@ -44,9 +44,4 @@ export class UsageCounters {
   of(tenantId: TenantId): Usage {
     return this.#byTenant.get(tenantId) ?? NONE;
   }
-
-  /** Of a tenant that is gone. */
-  forget(tenantId: TenantId): void {
-    this.#byTenant.delete(tenantId);
-  }
 }

@@ -15,7 +15,14 @@ import { z } from "zod";
 import { isBatonError } from "../../engine/errors.ts";
 import { liftNestedSteps, type BundleSide } from "./lift.ts";
 import { buildRefused, problemsOfSwc, type Place, type Problem } from "./problems.ts";
-import { parseFile, parserOptionsOf, printFile, type ParsedFile } from "./syntax.ts";
+import {
+  isNode,
+  parseFile,
+  parserOptionsOf,
+  printFile,
+  type Node,
+  type ParsedFile,
+} from "./syntax.ts";
 
 /** A file that may hold directives or serializable classes. Anything else stays as it is. */
 export function concernsTransformer(source: string): boolean {
@@ -80,7 +87,8 @@ async function transformSide(input: SourceFile, side: BundleSide): Promise<Trans
   if (lifted.problems.length > 0) throw buildRefused(lifted.problems);
   const plain = lifted.steps.size === 0 ? null : await printFile(parsed, source);
   const output = await transform(plain?.code ?? source, swcOptions(input, side, plain?.map));
-  const code = keptImports(parsed, side) + output.code.replace(MANIFEST_COMMENT, "");
+  const bare = output.code.replace(MANIFEST_COMMENT, "");
+  const code = keptImports(parsed, side, bare) + bare;
   const comment = commentSchema.parse(JSON.parse(MANIFEST_COMMENT.exec(output.code)?.[1] ?? "{}"));
   const steps = idsOf(comment.steps, (entry) => entry.stepId);
   for (const [name, id] of lifted.steps) steps.set(name, id);
@@ -96,16 +104,42 @@ async function transformSide(input: SourceFile, side: BundleSide): Promise<Trans
 }
 
 /**
- * The transformer drops imports that bind no name. Step code gets them back, on the first line so
- * that no other line moves; workflow code does without, as in the SDK.
+ * The transformer drops imports whose names it sees no use of. Two kinds are used all the same, and
+ * come back here, on the first line so that no other line moves: those that bind no name (in step
+ * code; workflow code does without, as in the SDK), and what JSX that is left compiles to calls of.
  */
-function keptImports(parsed: ParsedFile, side: BundleSide): string {
-  if (side === "workflow") return "";
+function keptImports(parsed: ParsedFile, side: BundleSide, code: string): string {
+  const hasJsx = /<[A-Za-z>]/.test(code);
   return parsed.module.body
     .filter((node) => node.type === "ImportDeclaration" && node["typeOnly"] !== true)
-    .filter((node) => (node["specifiers"] as unknown[]).length === 0)
-    .map((node) => `import ${JSON.stringify((node["source"] as { value: string }).value)};`)
+    .map((node) => {
+      const from = JSON.stringify((node["source"] as { value: string }).value);
+      const specifiers = node["specifiers"] as Node[];
+      if (specifiers.length === 0) return side === "step" ? `import ${from};` : "";
+      const lost = hasJsx ? specifiers.filter((one) => isLostFactory(one, code)) : [];
+      return lost.map((one) => `import ${importText(one)} from ${from};`).join("");
+    })
     .join("");
+}
+
+/** The names by which JSX is called, where no automatic runtime is set. */
+const JSX_FACTORIES = new Set(["React", "h", "Fragment", "createElement"]);
+
+function isLostFactory(specifier: Node, code: string): boolean {
+  const name = localName(specifier);
+  return JSX_FACTORIES.has(name) && !new RegExp(`^import\\b.*\\b${name}\\b`, "m").test(code);
+}
+
+function localName(specifier: Node): string {
+  return String((specifier["local"] as Node)["value"]);
+}
+
+function importText(specifier: Node): string {
+  const name = localName(specifier);
+  if (specifier.type === "ImportDefaultSpecifier") return name;
+  if (specifier.type === "ImportNamespaceSpecifier") return `* as ${name}`;
+  const imported = specifier["imported"];
+  return isNode(imported) ? `{ ${String(imported["value"])} as ${name} }` : `{ ${name} }`;
 }
 
 const MANIFEST_COMMENT = /\/\*\*__internal_workflows(\{.*?\})\*\/;?/;

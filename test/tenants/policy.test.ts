@@ -5,7 +5,6 @@ import {
   EMBEDDED_QUOTAS,
   HEAP_BYTES_MAX,
   SERVER_QUOTAS,
-  breachOf,
   heapLimitsOf,
   quotasOf,
   quotasSchema,
@@ -75,15 +74,6 @@ describe("quotas", () => {
     [{ payloadBytesMax: 1 }, "payloadInlineBytesMax"],
   ])("that contradict themselves are refused: %j", (overrides, field) => {
     expect(() => quotasOf(SERVER_QUOTAS, overrides)).toThrow(field);
-  });
-
-  it("just met are no breach, just exceeded are one that names both numbers", () => {
-    expect(breachOf(SERVER_QUOTAS, "bundlesMax", 100)).toBe(null);
-    expect(breachOf(SERVER_QUOTAS, "bundlesMax", 101)).toMatchObject({
-      code: "QUOTA_EXCEEDED",
-      details: { field: "bundlesMax", used: 101, allowed: 100 },
-    });
-    expect(breachOf(EMBEDDED_QUOTAS, "bundlesMax", 1e9)).toBe(null);
   });
 });
 

@@ -254,6 +254,27 @@ describe("what each side holds", () => {
     expect(await link(bundle).workflows.get(WF)?.()).toEqual([7, 2, "b1", 2]);
   });
 
+  it("keeps the import that JSX without an automatic runtime calls", async () => {
+    const bundle = await build({
+      "src/h.ts": `export const h = (name: string, props: { n: number }) => name + props.n; export default { createElement: h };`,
+      "src/order.tsx": `import React from "./h.ts";
+        export async function view() { "use step"; return <b n={1} />; }
+        export async function order() { "use workflow"; return view(); }`,
+    });
+    expect(await link(bundle).workflows.get(WF)?.()).toBe("b1");
+    expect(bundle.workflowCode).not.toContain("createElement");
+  });
+
+  it("keeps imports that bind no name on the step side", async () => {
+    const bundle = await build({
+      "src/setup.ts": `globalThis.isSetUp = true;`,
+      "src/order.ts": `import "./setup.ts";
+        export async function seen() { "use step"; return globalThis.isSetUp; }
+        export async function order() { "use workflow"; return seen(); }`,
+    });
+    expect(await link(bundle).workflows.get(WF)?.()).toBe(true);
+  });
+
   it("takes packages in under their name and version, with their directives", async () => {
     const bundle = await build({
       "node_modules/@acme/mail/package.json": `{ "name": "@acme/mail", "version": "1.2.3", "main": "index.js" }`,
