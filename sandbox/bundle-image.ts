@@ -18,6 +18,7 @@ import type { Image, InstancePool } from "./heap.ts";
 import { SANDBOX_LIMITS } from "./limits.ts";
 import type { GuestCommand } from "./protocol.ts";
 import { fingerprintOf } from "./snapshot.ts";
+import { bundleKey } from "./wire.ts";
 import type { BundleRef, BundleSource } from "./wire.ts";
 
 export const LIBRARY_FILE = "baton:guest";
@@ -121,7 +122,7 @@ export class BundleImages {
   #imageBytes = 0;
 
   add(source: BundleSource): void {
-    const key = keyOf(source);
+    const key = bundleKey(source);
     this.#sources.delete(key);
     this.#sources.set(key, source);
     if (this.#sources.size > SANDBOX_LIMITS.sourcesMax) {
@@ -132,14 +133,14 @@ export class BundleImages {
 
   /** Null: the source is not here. */
   imageOf(bundle: BundleRef, limits: HeapLimits, tools: ImageTools): Ran<BundleImage> | null {
-    const key = `${keyOf(bundle)}/${limits.stackBytesMax}`;
+    const key = `${bundleKey(bundle)}/${limits.stackBytesMax}`;
     const known = this.#images.get(key);
     if (known !== undefined) {
       this.#images.delete(key);
       this.#images.set(key, known);
       return { kind: "done", value: known };
     }
-    const source = this.#sources.get(keyOf(bundle));
+    const source = this.#sources.get(bundleKey(bundle));
     if (source === undefined) return null;
     const made = makeBundleImage(source, limits, tools);
     if (made.kind === "done") this.#keep(key, made.value);
@@ -155,10 +156,6 @@ export class BundleImages {
       this.#imageBytes -= bytesOf(old);
     }
   }
-}
-
-function keyOf({ tenantId, hash }: BundleRef): string {
-  return `${tenantId}/${hash}`;
 }
 
 function bytesOf({ image }: BundleImage): number {

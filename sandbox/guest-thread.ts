@@ -8,10 +8,11 @@ import { createRequire } from "node:module";
 import { Worker } from "node:worker_threads";
 import { cpuClockOf } from "./cpu-clock.ts";
 import type { CpuClock } from "./cpu-clock.ts";
+import { PendingOrders } from "./pending-orders.ts";
 import type { Place } from "./place.ts";
 import { progressBuffer } from "./progress.ts";
 import type { Watched } from "./watchdog.ts";
-import { lostAnswer } from "./wire.ts";
+import { lostAnswer, plainSource } from "./wire.ts";
 import type {
   Answer,
   AnswerTo,
@@ -37,21 +38,14 @@ export interface ThreadEvents {
   died(thread: GuestThread, reason: string): void;
 }
 
-interface Pending {
-  readonly order: Order;
-  readonly resolve: (answer: Answer | null) => void;
-}
-
 export class GuestThread implements Place, Watched {
   readonly progress = progressBuffer();
   cpuClock: CpuClock | null = null;
   stirredMs = performance.now();
   readonly #worker: Worker;
   readonly #events: ThreadEvents;
-  readonly #pending = new Map<number, Pending>();
-  readonly #sources = new Set<string>();
+  readonly #pending = new PendingOrders();
   #unsent: NumberedOrder[] = [];
-  #lastNumber = 0;
   #death: string | null = null;
 
   constructor(module: WebAssembly.Module, events: ThreadEvents) {
@@ -91,24 +85,19 @@ export class GuestThread implements Place, Watched {
       this.stirredMs = performance.now();
       this.#worker.ref();
     }
-    const number = ++this.#lastNumber;
-    const answer = new Promise<Answer | null>((resolve) => {
-      this.#pending.set(number, { order, resolve });
-    });
+    const { number, answer } = this.#pending.add(order);
     this.#send({ number, order });
     this.#events.busy(this);
     return answer as Promise<AnswerTo<K>>;
   }
 
   supply(source: BundleSource): void {
-    const key = keyOf(source);
-    if (this.#sources.has(key)) return;
-    this.#sources.add(key);
+    if (!this.#pending.isFirst(source)) return;
     void this.order({ kind: "bundle", source: plainSource(source) });
   }
 
   forget(source: BundleRef): void {
-    this.#sources.delete(keyOf(source));
+    this.#pending.forget(source);
   }
 
   /** Ends the thread. `answerOf` may answer what was in progress; null: it is lost. */
@@ -130,11 +119,10 @@ export class GuestThread implements Place, Watched {
   #take(answers: readonly NumberedAnswer[]): void {
     this.stirredMs = performance.now();
     for (const { number, answer } of answers) {
-      const pending = this.#pending.get(number);
-      if (pending === undefined) continue;
-      this.#pending.delete(number);
-      this.#events.answered(pending.order, answer);
-      pending.resolve(answer);
+      const order = this.#pending.orderOf(number);
+      if (order === undefined) continue;
+      this.#events.answered(order, answer);
+      this.#pending.settle(number, answer);
     }
     if (!this.isBusy) this.#worker.unref();
   }
@@ -144,20 +132,7 @@ export class GuestThread implements Place, Watched {
     this.#death = reason;
     this.cpuClock?.close();
     this.cpuClock = null;
-    const pending = [...this.#pending.values()];
-    this.#pending.clear();
     this.#events.died(this, reason);
-    for (const { order, resolve } of pending) {
-      resolve(answerOf(order) ?? lostAnswer(order, reason));
-    }
+    this.#pending.loseAll(reason, answerOf);
   }
-}
-
-function keyOf({ tenantId, hash }: BundleRef): string {
-  return `${tenantId}/${hash}`;
-}
-
-/** Only what is needed: the caller's object may carry more than may be copied to a thread. */
-function plainSource({ tenantId, hash, workflowCode, guestLibrary }: BundleSource): BundleSource {
-  return { tenantId, hash, workflowCode, guestLibrary };
 }

@@ -18,6 +18,8 @@ import { SEED_BYTES } from "./guest/entity-ids.ts";
 import { HeapProxy } from "./heap-proxy.ts";
 import { withSource } from "./place.ts";
 import type { Lodging, LodgingRequest, Places } from "./place.ts";
+import { ProcessPlaces } from "./processes.ts";
+import type { ProcessesOptions } from "./processes.ts";
 import { ThreadPlaces } from "./threads.ts";
 import type { ThreadsOptions } from "./threads.ts";
 import type { BundleRef, InspectAnswer } from "./wire.ts";
@@ -25,6 +27,8 @@ import type { BundleRef, InspectAnswer } from "./wire.ts";
 export type SandboxOptions =
   /** Worker threads of this process: stops programs and bounds memory. */
   | ({ readonly form: "threads" } & ThreadsOptions)
+  /** A child process for each trust group, with worker threads inside: for strangers. */
+  | ({ readonly form: "process" } & ProcessesOptions)
   /** Only for tests: a program that cannot be interrupted hangs the process. */
   | { readonly form: "calling-thread" };
 
@@ -32,6 +36,8 @@ export function createSandbox(options: SandboxOptions): Sandbox {
   switch (options.form) {
     case "threads":
       return new PlacedSandbox(new ThreadPlaces(options));
+    case "process":
+      return new PlacedSandbox(new ProcessPlaces(options));
     case "calling-thread":
       return new PlacedSandbox(callingThread());
     default:

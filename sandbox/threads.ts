@@ -19,9 +19,11 @@ import type { Verdict, WatchdogOptions } from "./watchdog.ts";
 import { compileModule } from "./wasm.ts";
 import type { Answer, HeapId, Order } from "./wire.ts";
 
+export const INCIDENT_KINDS = ["cpu_overrun", "wall_overrun", "thread_died", "host_ended"] as const;
+
 /** Something that an operator may want to know; never of a tenant's making beyond its names. */
 export interface Incident {
-  readonly kind: "cpu_overrun" | "wall_overrun" | "thread_died";
+  readonly kind: (typeof INCIDENT_KINDS)[number];
   readonly reason: string;
   readonly tenantId: TenantId | null;
   readonly runId: RunId | null;

@@ -14,6 +14,7 @@ import type {
   PassUsage,
 } from "../engine/ports/sandbox.ts";
 import type { SnapshotBinding } from "./snapshot.ts";
+import type { WatchdogOptions } from "./watchdog.ts";
 
 /** Names a heap within the place where it lives; given by the main side. */
 export type HeapId = number;
@@ -26,6 +27,17 @@ export interface BundleRef {
 export interface BundleSource extends BundleRef {
   readonly workflowCode: string;
   readonly guestLibrary: string;
+}
+
+/** Names a bundle among all tenants'. */
+export function bundleKey({ tenantId, hash }: BundleRef): string {
+  return `${tenantId}/${hash}`;
+}
+
+/** Only what is needed: a caller's object may carry more than may cross. */
+export function plainSource(source: BundleSource): BundleSource {
+  const { tenantId, hash, workflowCode, guestLibrary } = source;
+  return { tenantId, hash, workflowCode, guestLibrary };
 }
 
 export interface OpenOrder {
@@ -120,6 +132,13 @@ export interface ThreadData {
 /** The first message of a guest thread; `threadId` as the system numbers threads. */
 export interface ThreadHello {
   readonly threadId: number | null;
+}
+
+/** The first message to a guest host. */
+export interface HostHello {
+  readonly threads: number;
+  readonly heapBytesMax: number;
+  readonly watchdog: WatchdogOptions;
 }
 
 export interface NumberedOrder {
