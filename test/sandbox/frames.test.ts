@@ -1,17 +1,17 @@
-import fc from "fast-check";
+import { array, assert, integer, property, record, string, uint8Array } from "fast-check";
 import { describe, expect, it } from "vitest";
 import { answerIn, incidentIn } from "../../sandbox/answers.ts";
 import { FrameReader, FrameRefused, frameOf } from "../../sandbox/frames.ts";
 
 describe("frames", () => {
   it("messages and their bytes come back whole, however the stream cuts them", () => {
-    const message = fc.record({
-      text: fc.string(),
-      bytes: fc.uint8Array(),
-      list: fc.array(fc.record({ more: fc.uint8Array(), n: fc.integer() })),
+    const message = record({
+      text: string(),
+      bytes: uint8Array(),
+      list: array(record({ more: uint8Array(), n: integer() })),
     });
-    fc.assert(
-      fc.property(fc.array(message), fc.integer({ min: 1, max: 40 }), (messages, cut) => {
+    assert(
+      property(array(message), integer({ min: 1, max: 40 }), (messages, cut) => {
         const stream = Buffer.concat(messages.map(frameOf));
         const reader = new FrameReader();
         const read: unknown[] = [];
