@@ -132,14 +132,13 @@ describe("the watchdog", () => {
   });
 
   it("a thread that finishes nothing within its wall time is replaced, and no run is blamed", async () => {
-    const { sandbox, incidents } = threads({
-      threads: 1,
-      watchdog: { wallMsMax: 50 },
-    });
-    const slow = program(`let n = 0; for (let i = 0; i < 2e7; i++) n += i; return n;`);
+    const { sandbox, incidents } = threads({ threads: 1, watchdog: { wallMsMax: 1000 } });
+    const endless = program(`Array.prototype.reverse.call({ length: 2 ** 50 });`);
     const limits = { ...LIMITS, cpuSoftMs: 60_000, cpuHardMs: 60_000 };
-    const heap = await opened(sandbox, requestFor(slow, { limits }));
-    expect(await heap.pass([started()])).toMatchObject({ kind: "lost" });
+    const answer = await sandbox.open(requestFor(endless, { limits }));
+    // On a machine under load even the start may not end within the wall time.
+    const last = answer.kind === "opened" ? await answer.heap.pass([started()]) : answer;
+    expect(last).toMatchObject({ kind: "lost" });
     expect(incidents.map(({ kind, runId }) => [kind, runId])).toContainEqual([
       "wall_overrun",
       null,
