@@ -1,0 +1,49 @@
+/**
+ * The steps of the simulated workflows. The simulation runs their bodies itself (`bodies.ts`), in
+ * virtual time and counted; what stands here only names them.
+ */
+
+/** What a body is to do. */
+export interface Plan {
+  /** Virtual time that the body takes. */
+  readonly ms: number;
+  /** Attempts up to this one fail; 0 or absent: none. */
+  readonly failures?: number;
+  /** How a failing attempt fails; an ordinary error if absent. */
+  readonly how?: "error" | "fatal" | "retryable";
+  /** Only with `retryable`: when the next attempt may start, ms from now. */
+  readonly retryMs?: number;
+  /** How many characters the result is padded to. */
+  readonly size?: number;
+}
+
+function onlySimulated(label: string): never {
+  throw new Error(`the simulation runs the body of ${label}`);
+}
+
+/** A step that is tried again often enough for any simulated crash. */
+export async function act(canary: string, label: string, _plan: Plan): Promise<string> {
+  "use step";
+  return onlySimulated(`${canary}${label}`);
+}
+act.maxRetries = 30;
+
+/** A step that gives up soon. */
+export async function brittle(canary: string, label: string, _plan: Plan): Promise<string> {
+  "use step";
+  return onlySimulated(`${canary}${label}`);
+}
+brittle.maxRetries = 2;
+
+/** A step that must not run twice. */
+export async function once(canary: string, label: string, _plan: Plan): Promise<string> {
+  "use step";
+  return onlySimulated(`${canary}${label}`);
+}
+once.maxRetries = 0;
+
+/** A step that takes what cannot be encoded. */
+export async function take(_value: unknown): Promise<string> {
+  "use step";
+  return onlySimulated("take");
+}
