@@ -6,7 +6,12 @@
  */
 import type { RunEvent } from "../../engine/events.ts";
 import type { EntityId, RunRef, TenantId } from "../../engine/ids.ts";
-import type { DeliveryMeta, DeliveryResult, Message, SendOptions } from "../../engine/ports/queue.ts";
+import type {
+  DeliveryMeta,
+  DeliveryResult,
+  Message,
+  SendOptions,
+} from "../../engine/ports/queue.ts";
 import type { ParkedReason } from "../../engine/ports/world.ts";
 import type { Planned } from "./catalog.ts";
 

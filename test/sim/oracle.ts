@@ -33,7 +33,8 @@ import {
 export interface Violation {
   /** Null: of the schedule as a whole. */
   readonly runId: string | null;
-  readonly rule: "log" | "outcome" | "body" | "owed" | "told" | "amount" | "wall" | "live" | "error";
+  readonly rule:
+    "log" | "outcome" | "body" | "owed" | "told" | "amount" | "wall" | "live" | "error";
   readonly breach: string;
 }
 

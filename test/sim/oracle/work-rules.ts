@@ -32,7 +32,9 @@ export function bodyBreaches(run: FinalRun, observation: Observation): string[] 
     }
     // In the background a body begins only once its start is committed.
     if (!isInline.has(stepId) && own.length > (starts.get(stepId) ?? 0)) {
-      breaches.push(`${own.length} bodies of ${stepId} began for ${starts.get(stepId) ?? 0} starts`);
+      breaches.push(
+        `${own.length} bodies of ${stepId} began for ${starts.get(stepId) ?? 0} starts`,
+      );
     }
   }
   return breaches;
@@ -85,7 +87,9 @@ export function acknowledgedBreaches({ record, events }: FinalRun): string[] {
   if (record.isAcknowledged && events.length === 0) breaches.push("an acknowledged start is lost");
   const received = events.filter(({ eventType }) => eventType === "hook_received").length;
   if (received < record.resumed.length) {
-    breaches.push(`${record.resumed.length} payloads were acknowledged, ${received} are in the log`);
+    breaches.push(
+      `${record.resumed.length} payloads were acknowledged, ${received} are in the log`,
+    );
   }
   const ends = ["run_completed", "run_failed", "run_cancelled"];
   const isOver = events.some(({ eventType }) => ends.includes(eventType));
