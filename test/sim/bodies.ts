@@ -17,6 +17,8 @@ export interface BodiesOptions {
   /** Which living process runs them. */
   readonly owner: string;
   record(body: BodyRecord): void;
+  /** Another number for each body, so that no two results are equal. */
+  serial(): number;
   /** True: this attempt is cut short by something that is not its own doing. */
   isInterrupted(): boolean;
 }
@@ -45,7 +47,8 @@ async function run(attempt: StepAttempt, options: BodiesOptions): Promise<StepOu
     end: "cut",
   };
   options.record(body);
-  if (options.isInterrupted()) {
+  // A body that must not run twice is never cut short by others: it has its thread for itself.
+  if (body.stepName !== "once" && options.isInterrupted()) {
     body.end = "interrupted";
     return { kind: "interrupted", reason: "the simulation replaced its thread" };
   }
@@ -60,7 +63,10 @@ async function run(attempt: StepAttempt, options: BodiesOptions): Promise<StepOu
   }
   body.end = "completed";
   const padding = "·".repeat(plan.size ?? 0);
-  return { kind: "completed", result: payloadOfText(stringify(`did ${label}${padding}`)) };
+  return {
+    kind: "completed",
+    result: payloadOfText(stringify(`did ${label}#${options.serial()}${padding}`)),
+  };
 }
 
 /** Waits `ms`; true if the attempt was aborted meanwhile. */

@@ -23,6 +23,8 @@ export type FaultKind =
   | "short report"
   /** A stored snapshot is gone. */
   | "snapshot lost"
+  /** Where a run's snapshot stood there is one of another run. */
+  | "snapshot swapped"
   /** A heap is gone with its thread. */
   | "heap lost"
   /** A live feed ends without a word. */
@@ -49,7 +51,7 @@ export function faultsAt(site: string): readonly FaultKind[] {
   if (site === "body") return ["interrupted", "crash before"];
   if (site.startsWith("sandbox.")) return ["heap lost"];
   if (site === "events.subscribe") return ["refused", "feed silent", "feed failed"];
-  if (site === "snapshots.get") return [...ANYWHERE, "snapshot lost"];
+  if (site === "snapshots.get") return [...ANYWHERE, "snapshot lost", "snapshot swapped"];
   if (WRITES.includes(site)) return [...ANYWHERE, "throttled", "short report"];
   return ANYWHERE;
 }

@@ -6,7 +6,7 @@ import { InvariantViolation } from "../../engine/assert.ts";
 import { isBatonError } from "../../engine/errors.ts";
 import type { RunEvent } from "../../engine/events.ts";
 import type { DeliveryMeta, DeliveryResult, Message } from "../../engine/ports/queue.ts";
-import type { EventBatchResult, EventResult } from "../../engine/ports/world.ts";
+import type { EventBatchResult, EventResult, StoredSnapshot } from "../../engine/ports/world.ts";
 import type { BodyRecord, DeliveryRecord, SendRecord } from "./observation.ts";
 import { sendsOf } from "./process.ts";
 import type { VirtualClock } from "./virtual-clock.ts";
@@ -25,6 +25,8 @@ export class Journal {
   readonly bodies: BodyRecord[] = [];
   readonly calls = new Map<string, number>();
   readonly surprises: string[] = [];
+  /** The newest snapshot that each run put away. */
+  readonly snapshots = new Map<string, StoredSnapshot>();
 
   constructor(options: JournalOptions) {
     this.#options = options;
@@ -55,6 +57,7 @@ export class Journal {
   }
 
   applied(owner: string, site: string, args: readonly unknown[], result: unknown): void {
+    if (site === "snapshots.put") this.snapshots.set(String(args[0]), args[1] as StoredSnapshot);
     if (this.#options.print === null) return;
     for (const event of committedOf(site, result)) {
       const who = event.correlationId ?? event.runId;

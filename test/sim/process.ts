@@ -18,7 +18,7 @@ import type {
   Send,
   SendOptions,
 } from "../../engine/ports/queue.ts";
-import type { CreateParams, EventResult, World } from "../../engine/ports/world.ts";
+import type { CreateParams, EventResult, StoredSnapshot, World } from "../../engine/ports/world.ts";
 import type { Draws } from "./draws.ts";
 import type { FaultKind, Faults } from "./faults.ts";
 import type { Journal } from "./journal.ts";
@@ -30,6 +30,8 @@ export interface ProcessOptions {
   readonly draws: Draws;
   readonly faults: Faults;
   readonly journal: Journal;
+  /** A snapshot of another run than this one, or null if there is none. */
+  strangerSnapshot(runId: string): StoredSnapshot | null;
   /** Told once, when it dies. */
   onDeath(): void;
 }
@@ -137,6 +139,9 @@ export class Process {
       throw refusal(fault, site);
     }
     if (fault === "snapshot lost") return null as T;
+    if (fault === "snapshot swapped") {
+      return this.#options.strangerSnapshot(String(args[0])) as T;
+    }
     const result = await this.#applied(site, args, apply);
     if (fault === "crash after") this.kill(site);
     await clock.sleep(latencyMs(draws));

@@ -108,7 +108,7 @@ function expectationBreaches({ record, events }: FinalRun, end: RunEvent | null)
     if (isOk !== expected.ok) breaches.push(`the run ended in ${end.eventType}`);
     if (end.eventType === "run_completed" && expected.ok) {
       const value = valueOf(end.eventData.output, null);
-      if (!isSame(value, expected.value)) {
+      if (withoutSerials(shown(value)) !== shown(expected.value)) {
         breaches.push(`the run gave ${shown(value)}, and had to give ${shown(expected.value)}`);
       }
     }
@@ -159,6 +159,11 @@ export function textOf(asked: Asked): string {
 /** Values of two realms: equal if they read the same. */
 function isSame(a: unknown, b: unknown): boolean {
   return shown(a) === shown(b);
+}
+
+/** Which of its bodies a result is of depends on timing. */
+function withoutSerials(text: string): string {
+  return text.replaceAll(/#\d+/g, "");
 }
 
 function shown(value: unknown): string {
