@@ -1,0 +1,14 @@
+/** The engine as it ships, behind the few calls that simulated clients make. */
+import { createEngine } from "../../engine/runtime.ts";
+import type { MakeEngine } from "./simulated-engine.ts";
+
+export const makeEngine: MakeEngine = (parts) => {
+  const engine = createEngine(parts);
+  return {
+    handlers: engine.handlers,
+    start: async (request) => (await engine.start(request)).run,
+    resumeHook: (request) => engine.resumeHook(request),
+    cancel: (run) => engine.getRun(run.tenantId, run.runId).cancel("the client says so"),
+    wakeUp: (run) => engine.getRun(run.tenantId, run.runId).wakeUp(),
+  };
+};
