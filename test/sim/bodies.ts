@@ -73,11 +73,14 @@ async function run(attempt: StepAttempt, options: BodiesOptions): Promise<StepOu
 function elapsed(ms: number, signal: AbortSignal, clock: Clock): Promise<boolean> {
   return new Promise((resolve) => {
     if (signal.aborted) return resolve(true);
-    const cancel = clock.setTimer(ms, () => resolve(false));
-    signal.addEventListener("abort", () => {
+    const end = (wasAborted: boolean) => {
       cancel();
-      resolve(true);
-    });
+      signal.removeEventListener("abort", abort);
+      resolve(wasAborted);
+    };
+    const abort = () => end(true);
+    const cancel = clock.setTimer(ms, () => end(false));
+    signal.addEventListener("abort", abort);
   });
 }
 

@@ -34,7 +34,7 @@ export async function buildSources(): Promise<SimulatedSources> {
   const real = await buildBundle(request);
   const model = await buildBundle({
     ...request,
-    workflowShims: MODEL_SHIMS,
+    shims: MODEL_SHIMS,
     guestLibrary: "none: the model runs in Node",
   });
   const { hash, workflowCode, guestLibrary } = real;

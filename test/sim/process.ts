@@ -71,7 +71,8 @@ export class Process {
     if (!this.#isAlive) return;
     this.#isAlive = false;
     this.#options.journal.note(this.name, `dies: ${why}`);
-    for (const consumer of this.#consumers) void consumer.stop();
+    // Nobody waits for the end of deliveries that will never answer.
+    for (const consumer of this.#consumers) consumer.stop().catch(() => undefined);
     this.#loseFlights("its process died");
     this.#options.onDeath();
   }

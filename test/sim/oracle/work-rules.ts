@@ -101,7 +101,8 @@ export function acknowledgedBreaches({ record, events }: FinalRun): string[] {
 export function amountBreaches(observation: Observation): string[] {
   const events = observation.runs.reduce((sum, run) => sum + run.events.length, 0);
   const faults = [...observation.faults.values()].reduce((sum, count) => sum + count, 0);
-  const work = events + faults + observation.runs.length;
+  const hops = observation.runs.flatMap((run) => run.events).reduce((sum, e) => sum + hopsOf(e), 0);
+  const work = events + faults + hops + observation.runs.length;
   const breaches: string[] = [];
   const { sends, deliveries } = observation;
   if (sends.length > SENDS_PER_WORK * work + ALLOWANCE) {
@@ -113,6 +114,13 @@ export function amountBreaches(observation: Observation): string[] {
   return breaches;
 }
 
+/** Messages that one long sleep takes, since a queue delay is at most 23 hours. */
+function hopsOf(event: RunEvent): number {
+  if (event.eventType !== "wait_created") return 0;
+  return Math.max(0, Math.ceil((event.eventData.resumeAt - event.createdAt) / HOP_MS));
+}
+
+const HOP_MS = 82_800_000;
 /** Far above what any schedule needs (a wake, a timer and a re-send for each event), far below a
  * square. */
 const SENDS_PER_WORK = 4;
