@@ -26,7 +26,8 @@ export class InlineBodies {
   readonly #running = new Map<EntityId, Promise<void>>();
   /** Ended, and not committed yet. */
   readonly #settled = new Map<EntityId, SettledBody>();
-  readonly #abort = new AbortController();
+  /** Of the running bodies: a signal of its own each, since each listens to its own. */
+  readonly #aborts = new Map<EntityId, AbortController>();
 
   constructor(runner: StepRunner, onSettled: () => void) {
     this.#runner = runner;
@@ -49,11 +50,14 @@ export class InlineBodies {
   start(body: BodyStart): void {
     const { stepId } = body.step;
     assert(!this.has(stepId), "a delivery runs one body of a step at a time");
+    const abort = new AbortController();
+    this.#aborts.set(stepId, abort);
     const run = this.#runner
-      .run({ ...body.attempt, signal: this.#abort.signal })
+      .run({ ...body.attempt, signal: abort.signal })
       .catch((error: unknown): StepOutcome => ({ kind: "interrupted", reason: String(error) }))
       .then((outcome) => {
         this.#running.delete(stepId);
+        this.#aborts.delete(stepId);
         this.#settled.set(stepId, { ...body, outcome });
         this.#onSettled();
       });
@@ -67,7 +71,7 @@ export class InlineBodies {
 
   /** Tells the bodies that their run is over. */
   abort(): void {
-    this.#abort.abort();
+    for (const abort of this.#aborts.values()) abort.abort();
   }
 
   async settleAll(): Promise<void> {

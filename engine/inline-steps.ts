@@ -77,6 +77,9 @@ export function startBody(
 
 /** Writes the outcomes of bodies that have ended; null: the pass goes on. */
 export async function commitSettled(state: DeliveryState): Promise<Ending | null> {
+  for (const { step } of state.bodies.settled) {
+    if (!isStillOurs(state, step)) state.bodies.forget(step.stepId);
+  }
   const settled = new Map(state.bodies.settled.map((body) => [body.step.stepId, body]));
   const events = [...settled.values()].map((body) => outcomeEvent(state, body));
   for (const batch of batchesOf(events)) {
@@ -87,6 +90,16 @@ export async function commitSettled(state: DeliveryState): Promise<Ending | null
     if (next !== "go on") return next;
   }
   return null;
+}
+
+/**
+ * A delivery that lost its heap has loaded the log anew, and with it counts that the fence takes. If
+ * another one went on with the step meanwhile, the outcome is that one's to write.
+ */
+function isStillOurs(state: DeliveryState, started: StepState): boolean {
+  const step = state.log.steps.get(started.stepId);
+  if (step === undefined || step.outcome !== null) return false;
+  return step.mode === "inline" && step.starts === started.starts;
 }
 
 function noteOutcomes(

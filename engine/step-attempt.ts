@@ -5,6 +5,7 @@
  *
  * E73  An outcome is written only behind a start that committed.
  * E74  A run that ends while a body runs tells it through its `AbortSignal`.
+ * E75  A body with `maxRetries: 0` runs only behind the first start of its step.
  */
 import { assertNever, present } from "./assert.ts";
 import { isBatonError } from "./errors.ts";
@@ -16,7 +17,10 @@ import { newEvent } from "./plan.ts";
 import type { StepOutcome, StepTraits } from "./ports/steps.ts";
 import type { NextAttempt } from "./retry.ts";
 import { verdictOf } from "./retry.ts";
+import type { Slot } from "./slots.ts";
 import type { StepArrival, StepEnd } from "./step-delivery.ts";
+import { readStep } from "./step-reads.ts";
+import { attemptsOf } from "./steps.ts";
 import type { StepState } from "./steps.ts";
 
 export interface AttemptPlan {
@@ -33,7 +37,7 @@ export type AttemptResult =
 
 /** How a start was answered. */
 type Started =
-  | { readonly kind: "started"; readonly atMs: number }
+  | { readonly kind: "started"; readonly atMs: number; readonly slot: Slot }
   | { readonly kind: "over" }
   | { readonly kind: "not_now"; readonly afterMs: number }
   | { readonly kind: "known_otherwise" };
@@ -55,9 +59,30 @@ export async function runAttempt(arrival: StepArrival, plan: AttemptPlan): Promi
     stop.abort();
     return refusedStart(started);
   }
+  if (plan.traits.maxRetries === 0 && !(await isOnlyAttempt(arrival, plan, started.slot))) {
+    return { kind: "ended", end: STARTED_ELSEWHERE };
+  }
   tenants.count(arrival.run.tenantId, { stepAttempts: 1 });
   const end = await recordOutcome(arrival, plan, await (early ?? run(started.atMs)));
   return { kind: "ended", end };
+}
+
+const STARTED_ELSEWHERE: StepEnd = {
+  outcome: "started elsewhere",
+  result: { kind: "redeliver", afterMs: 1_000, counted: true },
+};
+
+/**
+ * Starts are out-of-band, so two deliveries of one message whose lease lapsed may both write one.
+ * Where a body must not run twice, the first of them by slot is the one that runs it (E75).
+ */
+async function isOnlyAttempt(
+  arrival: StepArrival,
+  { next }: AttemptPlan,
+  slot: Slot,
+): Promise<boolean> {
+  const step = await readStep(arrival, slot);
+  return step !== null && attemptsOf(step) === next.attempt;
 }
 
 async function writeStart(arrival: StepArrival, plan: AttemptPlan): Promise<Started> {
@@ -68,7 +93,7 @@ async function writeStart(arrival: StepArrival, plan: AttemptPlan): Promise<Star
       arrival.run.runId,
       newEvent("step_started", stepId, { stepName, attempt }),
     );
-    return { kind: "started", atMs: event.createdAt };
+    return { kind: "started", atMs: event.createdAt, slot: event.slot };
   } catch (error) {
     if (isBatonError(error, "RUN_EXPIRED") || isBatonError(error, "RUN_NOT_FOUND")) {
       return { kind: "over" };

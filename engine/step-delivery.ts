@@ -24,9 +24,7 @@ import type { Payload } from "./payload.ts";
 import { nextAttemptOf } from "./retry.ts";
 import type { NextAttempt } from "./retry.ts";
 import { runAttempt, writeOutcome } from "./step-attempt.ts";
-import { SLOT_NONE } from "./slots.ts";
-import type { Slot } from "./slots.ts";
-import { isStepEvent, stepAfter } from "./steps.ts";
+import { readStep } from "./step-reads.ts";
 import type { StepState } from "./steps.ts";
 import type { StepTraits } from "./ports/steps.ts";
 
@@ -178,18 +176,4 @@ async function attempt(
 async function wakeAgain(arrival: StepArrival): Promise<void> {
   const { message, options } = wakeOf(arrival.run);
   await arrival.engine.parts.world.queue.send(message, options);
-}
-
-async function readStep(arrival: StepArrival): Promise<StepState | null> {
-  const { runId } = arrival.run;
-  const correlationId = arrival.message.stepId;
-  let step: StepState | null = null;
-  let afterSlot: Slot = SLOT_NONE;
-  for (;;) {
-    const page = await arrival.store.events.list(runId, { correlationId, afterSlot });
-    for (const event of page.events) if (isStepEvent(event)) step = stepAfter(step, event) ?? step;
-    const last = page.events.at(-1);
-    if (!page.hasMore || last === undefined) return step;
-    afterSlot = last.slot;
-  }
 }

@@ -102,7 +102,7 @@ function predictedEvent(
   const slot = nextSlot(eventCount as Slot);
   const createdAt = event.occurredAt ?? parts.clock.now();
   const digest = "0".repeat(64);
-  return { ...event, runId, slot, eventId: eventIdOf(slot), createdAt, digest } as RunEvent;
+  return { ...event, runId, slot, eventId: eventIdOf(slot), createdAt, digest };
 }
 
 /** After a refusal by the fence, that process's next messages of steps go nowhere. */

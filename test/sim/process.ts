@@ -170,7 +170,7 @@ export class Process {
     if (fault !== "feed silent" && fault !== "feed failed") return;
     const { clock, draws } = this.#options;
     const end = result as () => void;
-    const { onError } = args[3] as { onError(error: Error): void };
+    const { onError } = args[3] as { readonly onError: (error: Error) => void };
     clock.setTimer(draws.between(0, 2_000), () => {
       end();
       if (fault === "feed failed") this.#whenAwake(() => onError(refusal(fault, "the feed")));
@@ -242,7 +242,7 @@ export class Process {
           end(() => resolve(answer));
         } catch (error) {
           if (this.#isAlive) journal.threw(record, error);
-          end(() => reject(error as Error));
+          end(() => reject(error));
         }
       };
       void run();

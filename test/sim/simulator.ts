@@ -229,7 +229,7 @@ class Schedule {
   }
 
   #drawnRuns() {
-    const count = this.#draws.between(1, 4);
+    const count = this.#draws.between(1, 3);
     return Array.from({ length: count }, (_, i) => {
       const draws = this.#draws.split(`run ${i}`);
       return (who: { canary: string; token: string }) => plannedRun(draws, who);

@@ -31,7 +31,7 @@ export interface VirtualClock extends Clock {
 export interface RunOptions {
   readonly untilMs: number;
   readonly stepsMax: number;
-  isDone(): boolean;
+  readonly isDone: () => boolean;
 }
 
 export function virtualClock(startMs: number, draws: Draws): VirtualClock {

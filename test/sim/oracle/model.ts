@@ -14,7 +14,7 @@ import type { RunEvent } from "../../../engine/events.ts";
 import type { EntityId } from "../../../engine/ids.ts";
 import { textOfPayload } from "../../../engine/payload.ts";
 import type { Payload } from "../../../engine/payload.ts";
-import { EntityIds } from "../../../sandbox/draws.ts";
+import { EntityIds } from "../../../sandbox/guest/entity-ids.ts";
 import type { Shims } from "../../../tenants/bundles/side-build.ts";
 import { quiet } from "../virtual-clock.ts";
 

@@ -13,5 +13,5 @@ export interface Input {
 
 /** `count` turns of the microtask queue. */
 export async function hop(count: number): Promise<void> {
-  for (let i = 0; i < count; i++) await null;
+  for (let i = 0; i < count; i++) await Promise.resolve();
 }

@@ -92,7 +92,7 @@ async function together(
       return Promise.race(branches);
     case "any":
       return Promise.any(branches);
-    case "settled": {
+    default: {
       const settled = await Promise.allSettled(branches);
       return settled.map((each) => (each.status === "fulfilled" ? each.value : "rejected"));
     }

@@ -45,7 +45,7 @@ export async function wrongSleeps({ canary, ms }: Input) {
   let refused = 0;
   for (const wrong of ["abc", Number.NaN, Number.POSITIVE_INFINITY, 2 ** 60]) {
     try {
-      await sleep(wrong as number);
+      await sleep(wrong);
     } catch {
       refused++;
     }
