@@ -62,6 +62,7 @@ export class ModelBundle {
     this.#global = run("globalThis") as Record<string | symbol, unknown>;
     this.#global["__private_workflows"] = this.#workflows;
     this.#global[Symbol.for("workflow-class-registry")] = new Map();
+    this.#global[Symbol.for("baton.guest")] = { declareSteps: () => undefined };
     this.#global[Symbol.for("WORKFLOW_USE_STEP")] =
       (stepId: string) =>
       (...args: unknown[]) =>
