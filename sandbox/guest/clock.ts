@@ -10,18 +10,13 @@
  * Before a heap has its run there is no time: a read tells the host (whose bundle then gets no
  * shared image) and gives 0.
  */
-import {
-  DateConstructor,
-  construct,
-  datePrint,
-  define,
-  defineFixed,
-  createObject,
-} from "./primordials.ts";
+import { DateConstructor, construct, datePrint, define, defineFixed } from "./primordials.ts";
 
 export interface Clock {
   /** Epoch ms; tells the host when it is read before the run is known. */
   read(): number;
+  /** The first reading. */
+  origin(): number;
   /** Sets the first reading. */
   start(ms: number): void;
   /** Moves forward to `ms`; never back. */
@@ -43,6 +38,7 @@ export function createClock(host: ClockHost): Clock {
       if (startedAt < 0) host.readTooEarly();
       return now;
     },
+    origin: () => (startedAt < 0 ? 0 : startedAt),
     start(ms) {
       startedAt = ms;
       now = ms;
@@ -73,16 +69,14 @@ export function installClock(scope: object, clock: Clock): void {
   define(GuestDate, "parse", Native.parse, false);
   define(GuestDate, "UTC", Native.UTC, false);
   define(GuestDate, "length", 7, false);
+  define(GuestDate, "name", "Date", false);
   define(scope, "Date", GuestDate, false);
 
-  const origin = createObject(null) as { at?: number };
   const performance = {
     get timeOrigin(): number {
-      return (origin.at ??= clock.read());
+      return clock.origin();
     },
-    now(): number {
-      return clock.read() - this.timeOrigin;
-    },
+    now: (): number => clock.read() - clock.origin(),
     mark: (): undefined => undefined,
     measure: (): undefined => undefined,
   };

@@ -142,10 +142,10 @@ class Decoder {
     if (!isArray(raw)) {
       this.made[at] = {};
       this.needFields(raw);
-    } else if (typeof raw[0] === "string") {
-      this.enterTagged(at, raw[0], raw);
-    } else if (raw[0] === SPARSE) {
-      const length = raw[1];
+    } else if (typeof item(raw, 0) === "string") {
+      this.enterTagged(at, item(raw, 0) as string, raw);
+    } else if (item(raw, 0) === SPARSE) {
+      const length = item(raw, 1);
       if (!isInteger(length) || length < 0 || length > ARRAY_LENGTH_MAX) {
         throw invalid("has an array of no valid length");
       }
@@ -164,22 +164,22 @@ class Decoder {
       for (let i = 2; i < raw.length; i += 2) this.need(raw[i]);
     } else if (tag === "Map") {
       this.made[at] = new MapConstructor();
-      const entries = this.arrayAt(raw[1]);
+      const entries = this.arrayAt(item(raw, 1));
       for (let i = entries.length - 1; i >= 0; i--) {
         const entry = this.arrayAt(entries[i]);
-        this.need(entry[1]);
-        this.need(entry[0]);
+        this.need(item(entry, 1));
+        this.need(item(entry, 0));
       }
     } else if (tag === "Set") {
       this.made[at] = new SetConstructor();
-      const items = this.arrayAt(raw[1]);
+      const items = this.arrayAt(item(raw, 1));
       for (let i = items.length - 1; i >= 0; i--) this.need(items[i]);
     } else if (isErrorTag(tag)) {
-      const data = this.fieldsAt(raw[1]);
+      const data = this.fieldsAt(item(raw, 1));
       this.made[at] = allocateError(tag, this.textField(data, "name"));
       this.needFields(data);
     } else if (!isTextTag(tag)) {
-      this.need(raw[1]);
+      this.need(item(raw, 1));
     }
   }
 
@@ -188,17 +188,17 @@ class Decoder {
     const raw = this.table[at] as object;
     if (!isArray(raw)) {
       this.fillFields(this.made[at] as object, raw);
-    } else if (typeof raw[0] === "string") {
-      this.leaveTagged(at, raw[0], raw);
-    } else if (raw[0] === SPARSE) {
+    } else if (typeof item(raw, 0) === "string") {
+      this.leaveTagged(at, item(raw, 0) as string, raw);
+    } else if (item(raw, 0) === SPARSE) {
       const array = this.made[at] as unknown[];
-      const length = raw[1] as number;
+      const length = item(raw, 1) as number;
       for (let i = 2; i < raw.length; i += 2) {
         const index = raw[i];
         if (!isInteger(index) || index < 0 || index >= length) {
           throw invalid("has an array element outside of its array");
         }
-        define(array, index, this.value(raw[i + 1]));
+        define(array, index, this.value(item(raw, i + 1)));
       }
       array.length = length;
     } else {
@@ -215,26 +215,30 @@ class Decoder {
   private leaveTagged(at: number, tag: string, raw: readonly unknown[]): void {
     if (tag === "null") {
       const target = this.made[at] as object;
-      for (let i = 1; i < raw.length; i += 2) this.fillField(target, raw[i], raw[i + 1]);
+      for (let i = 1; i < raw.length; i += 2) this.fillField(target, raw[i], item(raw, i + 1));
     } else if (tag === "Map") {
-      const entries = this.arrayAt(raw[1]);
+      const entries = this.arrayAt(item(raw, 1));
       for (let i = 0; i < entries.length; i++) {
         const entry = this.arrayAt(entries[i]);
-        mapSet(this.made[at] as Map<unknown, unknown>, this.value(entry[0]), this.value(entry[1]));
+        mapSet(
+          this.made[at] as Map<unknown, unknown>,
+          this.value(item(entry, 0)),
+          this.value(item(entry, 1)),
+        );
       }
     } else if (tag === "Set") {
-      const items = this.arrayAt(raw[1]);
+      const items = this.arrayAt(item(raw, 1));
       for (let i = 0; i < items.length; i++) {
         setAdd(this.made[at] as Set<unknown>, this.value(items[i]));
       }
     } else if (isErrorTag(tag)) {
       const data = createObject(null);
-      this.fillFields(data, this.fieldsAt(raw[1]));
+      this.fillFields(data, this.fieldsAt(item(raw, 1)));
       fillError(this.made[at] as Error, tag, data);
     } else if (isTextTag(tag)) {
-      this.made[at] = reviveText(tag, this.textAt(raw[1]));
+      this.made[at] = reviveText(tag, this.textAt(item(raw, 1)));
     } else {
-      this.made[at] = this.revive(tag, this.value(raw[1]));
+      this.made[at] = this.revive(tag, this.value(item(raw, 1)));
     }
   }
 
@@ -300,19 +304,20 @@ class Decoder {
 
   private isAllocatedFirst(index: number): boolean {
     const raw = this.table[index] as readonly unknown[];
-    const tag = isArray(raw) ? raw[0] : undefined;
+    const tag = isArray(raw) ? item(raw, 0) : undefined;
     if (typeof tag !== "string") return true;
     return tag === "null" || tag === "Map" || tag === "Set" || isErrorTag(tag);
   }
 
   private arrayAt(index: unknown): readonly unknown[] {
-    const raw = isInteger(index) && index >= 0 ? this.table[index] : undefined;
-    if (!isArray(raw) || typeof raw[0] === "string") throw invalid("has a collection of no items");
+    const raw = isInteger(index) && index >= 0 ? item(this.table, index) : undefined;
+    if (!isArray(raw) || typeof item(raw, 0) === "string")
+      throw invalid("has a collection of no items");
     return raw;
   }
 
   private fieldsAt(index: unknown): object {
-    const raw = isInteger(index) && index >= 0 ? this.table[index] : undefined;
+    const raw = isInteger(index) && index >= 0 ? item(this.table, index) : undefined;
     if (typeof raw !== "object" || raw === null || isArray(raw)) {
       throw invalid("has an error without fields");
     }
@@ -321,16 +326,21 @@ class Decoder {
 
   /** A text that stands in place, as devalue's own forms have it, or in the table. */
   private textAt(index: unknown): string {
-    const raw = isInteger(index) && index >= 0 ? this.table[index] : index;
+    const raw = isInteger(index) && index >= 0 ? item(this.table, index) : index;
     if (typeof raw !== "string") throw invalid("has a tag without its text");
     return raw;
   }
 
   private textField(data: object, key: string): string | undefined {
     const index = own(data, key);
-    const raw = isInteger(index) && index >= 0 ? this.table[index] : undefined;
+    const raw = isInteger(index) && index >= 0 ? item(this.table, index) : undefined;
     return typeof raw === "string" ? raw : undefined;
   }
+}
+
+/** An element of a parsed array; what a tenant put on `Array.prototype` does not count. */
+function item(array: readonly unknown[], at: number): unknown {
+  return at < array.length ? array[at] : undefined;
 }
 
 function isCarried(tag: string): boolean {

@@ -6,11 +6,14 @@ import { base64Of, bytesOfBase64 } from "./base64.ts";
 import { SerializationError, errorClassOf } from "./errors.ts";
 import {
   BigIntOf,
+  BufferConstructor,
   Bytes,
   DateConstructor,
   ErrorConstructor,
+  MapConstructor,
   REGEXP_FLAGS,
   RegExpConstructor,
+  SetConstructor,
   TYPED_ARRAYS,
   ViewConstructor,
   arrayBufferBytes,
@@ -94,22 +97,23 @@ export function isErrorTag(tag: string): boolean {
 /** Null: of no built-in kind. */
 export function reduceBuiltIn(value: object): Reduced | null {
   if (typeof value === "function") return null;
-  if (isView(value) || tagOf(value) === "[object ArrayBuffer]") return reduceBytes(value);
+  const brand = brandOf(value);
+  if (isView(value) || brand === "ArrayBuffer") return reduceBytes(value);
   if (isError(value)) return reduceError(value);
   try {
-    switch (tagOf(value)) {
-      case "[object Date]": {
+    switch (brand) {
+      case "Date": {
         const valid = isFiniteNumber(dateValue(value as Date));
         return { tag: "Date", text: valid ? dateIso(value as Date) : EMPTY_TEXT };
       }
-      case "[object Map]":
+      case "Map":
         return { tag: "Map", items: entriesOf(value as Map<unknown, unknown>) };
-      case "[object Set]": {
+      case "Set": {
         const items = list<unknown>();
         setForEach(value as Set<unknown>, (item) => push(items, item));
         return { tag: "Set", items };
       }
-      case "[object RegExp]":
+      case "RegExp":
         return { tag: "RegExp", fields: regExpFields(value as RegExp) };
       default:
         return null;
@@ -118,6 +122,23 @@ export function reduceBuiltIn(value: object): Reduced | null {
     // Its tag says one of these, its insides do not.
     return null;
   }
+}
+
+const BRANDS: readonly (readonly [string, object])[] = [
+  ["Date", DateConstructor.prototype],
+  ["Map", MapConstructor.prototype],
+  ["Set", SetConstructor.prototype],
+  ["RegExp", RegExpConstructor.prototype],
+  ["ArrayBuffer", BufferConstructor.prototype],
+];
+
+/** What a value most likely is: by its prototype, or, for another realm's, by what it says. */
+function brandOf(value: object): string {
+  for (let i = 0; i < BRANDS.length; i++) {
+    const brand = BRANDS[i]!;
+    if (isPrototypeOf(brand[1], value)) return brand[0];
+  }
+  return stringSlice(tagOf(value), "[object ".length, -1);
 }
 
 function entriesOf(map: Map<unknown, unknown>): unknown[] {

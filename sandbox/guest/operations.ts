@@ -116,6 +116,11 @@ export class Operations {
     return this.#ids !== null && this.#ids.ordinalOf(id, this.#drawn) >= 0;
   }
 
+  /** A ULID apart from the ids of entities; `space` is not 0. */
+  ulidOf(space: number, ordinal: number): string {
+    return this.#started().ulidOf(space, ordinal);
+  }
+
   get drawn(): number {
     return this.#drawn;
   }

@@ -15,11 +15,11 @@ const bindCall = Function.prototype.bind.bind(Function.prototype.call) as (
 ) => Method;
 
 /** The method as a function whose first argument is its `this`. */
-function unbound<F extends Method>(method: unknown): F {
+export function unbound<F extends Method>(method: unknown): F {
   return bindCall(method) as unknown as F;
 }
 
-function getter<F extends Method>(holder: object, key: PropertyKey): F {
+export function getter<F extends Method>(holder: object, key: PropertyKey): F {
   return unbound<F>(Object.getOwnPropertyDescriptor(holder, key)?.get);
 }
 

@@ -14,6 +14,7 @@ import {
   own,
   stringSlice,
   weakGet,
+  weakHas,
   weakSet,
   createObject,
 } from "./primordials.ts";
@@ -29,6 +30,11 @@ type HandleName = "ReadableStream" | "WritableStream";
 export interface Streams {
   readonly kinds: readonly Kind[];
   readonly getWritable: (options?: object) => object;
+  readonly isStream: (value: unknown) => value is object;
+  /** A handle that carries its bytes with it. */
+  readonly streamOf: (bytes: Uint8Array) => object;
+  /** The bytes that a handle carries, or null if its stream is elsewhere. */
+  readonly carriedBy: (stream: object) => unknown;
 }
 
 /** Defines the stream classes on the global; their instances come from the library alone. */
@@ -42,6 +48,9 @@ export function installStreamHandles(scope: object, guest: Guest): Streams {
   const writable = new StreamHandles("WritableStream", prototypes.WritableStream);
   return {
     kinds: [readable, writable],
+    isStream: (value): value is object => readable.has(value),
+    streamOf: (bytes) => readable.handleOf({ bodyInit: bytes }),
+    carriedBy: (stream) => own(readable.dataOf(stream), "bodyInit"),
     getWritable(options) {
       const suffix = namespaceSuffix(own(options ?? {}, "namespace"));
       const { runId } = runOf(guest);
@@ -83,6 +92,14 @@ class StreamHandles implements Kind {
     const handle = createObject(this.#prototype);
     weakSet(this.#data, handle, data);
     return handle;
+  }
+
+  has(value: unknown): boolean {
+    return typeof value === "object" && value !== null && weakHas(this.#data, value);
+  }
+
+  dataOf(handle: object): object {
+    return weakGet(this.#data, handle) ?? createObject(null);
   }
 
   reduce(value: object): ReturnType<Kind["reduce"]> {

@@ -5,6 +5,7 @@
 import type { HostCallName } from "../protocol.ts";
 import { apiExports, serdeExports, workflowExports } from "./api.ts";
 import type { ApiParts } from "./api.ts";
+import { installDurableAbort } from "./durable-abort.ts";
 import { createSetAttributes } from "./attributes.ts";
 import { registeredIn } from "./classes.ts";
 import { createClock, installClock } from "./clock.ts";
@@ -38,6 +39,9 @@ import { createRunHandles } from "./run-handle.ts";
 import { Steps, workflowFunctionKind } from "./steps.ts";
 import { installStreamHandles } from "./streams.ts";
 import { createSleep } from "./waits.ts";
+import { workflowBodies } from "./workflow-bodies.ts";
+import { installWebTypes } from "./web/install.ts";
+import { WEB_KINDS } from "./web/web-kinds.ts";
 import { createCreateWebhook } from "./webhooks.ts";
 import { registeredText } from "./report.ts";
 import { createWorkflowRun } from "./workflow-run.ts";
@@ -81,14 +85,20 @@ export function boot(hostCall: HostCall): Dispatch {
   const streams = installStreamHandles(scope, guest);
   push(kinds, steps);
   push(kinds, workflowFunctionKind(workflows));
-  for (let i = 0; i < streams.kinds.length; i++) push(kinds, streams.kinds[i]!);
+  pushAll(kinds, streams.kinds);
+  const sleep = createSleep(guest);
+  pushAll(kinds, installDurableAbort(scope, { guest, steps, sleep }));
+  installWebTypes(scope, workflowBodies(streams, steps), (error) =>
+    guest.console.write("error", ["a listener threw", error]),
+  );
+  pushAll(kinds, WEB_KINDS);
 
   const runs = createRunHandles(steps, classes);
   const disposeSymbol = (Symbol as unknown as Record<string, symbol>)["dispose"]!;
   const parts: ApiParts = {
     guest,
     steps,
-    sleep: createSleep(guest),
+    sleep,
     createHook: createCreateHook(guest, disposeSymbol, runs.handleOf),
     createWebhook: createCreateWebhook(guest, disposeSymbol, runs.handleOf),
     setAttributes: createSetAttributes(guest),
@@ -106,6 +116,10 @@ function callerOf(): string {
   const stack = new ErrorConstructor().stack ?? "";
   const at = indexOf(stack, "bundle.js");
   return at < 0 ? "" : `at ${stringSlice(stack, at, at + 40)}`;
+}
+
+function pushAll<T>(to: T[], items: readonly T[]): void {
+  for (let i = 0; i < items.length; i++) push(to, items[i]!);
 }
 
 interface Registries {

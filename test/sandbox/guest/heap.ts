@@ -139,6 +139,11 @@ export class TestHeap {
     return { ok: done.ok, value: decodeText(done.text) };
   }
 
+  /** Ids of what was newly asked for, in order. */
+  ids(): string[] {
+    return this.report().asked.map((ask) => ask.id);
+  }
+
   /** Steps that were newly asked for, with their arguments. */
   steps(): { readonly id: string; readonly name: string; readonly args: unknown }[] {
     return stepsOf(this.report().asked);
