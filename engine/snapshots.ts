@@ -47,10 +47,8 @@ export async function saveSnapshot(
   if (image === null) return null;
   const plain = packed(JSON.stringify(foldedJson(log.fold())), image.image);
   const sealed = await store.tenants.sealSnapshot(store.run, plain, boundTo(store.run, image));
-  await store.snapshots.put(store.run.runId, {
-    ...position,
-    bytes: packed(image.fingerprint, sealed),
-  });
+  const { fingerprint } = image;
+  await store.snapshots.put(store.run.runId, { ...position, fingerprint, bytes: sealed });
   return log.topSlot;
 }
 
@@ -58,15 +56,13 @@ export async function saveSnapshot(
 export async function restoreSnapshot(store: SnapshotStore): Promise<RestoredSnapshot | null> {
   const stored = await store.snapshots.get(store.run.runId);
   if (stored === null) return null;
-  const outer = unpacked(stored.bytes);
-  if (outer === null) return null;
-  const bound = boundTo(store.run, { ...stored, fingerprint: outer.head });
-  const plain = await store.tenants.openSnapshot(store.run, outer.rest, bound);
+  const bound = boundTo(store.run, stored);
+  const plain = await store.tenants.openSnapshot(store.run, stored.bytes, bound);
   const inner = plain === null ? null : unpacked(plain);
   const folded = inner === null ? null : foldedOf(inner.head);
   if (inner === null || folded === null || !isOf(folded, stored)) return null;
-  const { slot, digest } = stored;
-  return { folded, image: { slot, digest, fingerprint: outer.head, image: inner.rest } };
+  const { slot, digest, fingerprint } = stored;
+  return { folded, image: { slot, digest, fingerprint, image: inner.rest } };
 }
 
 function isOf(folded: FoldedLog, stored: StoredSnapshot): boolean {

@@ -32,15 +32,15 @@ export class CellLedger {
     this.#rows = rows;
   }
 
-  putSnapshot(run: RunRef, { slot, digest, bytes }: StoredSnapshot): void {
-    this.#put(snapshotAt(run), { slot, digest }, bytes);
+  putSnapshot(run: RunRef, { slot, digest, fingerprint, bytes }: StoredSnapshot): void {
+    this.#put(snapshotAt(run), { slot, digest, fingerprint }, bytes);
   }
 
   snapshot(run: RunRef): StoredSnapshot | null {
     const cell = this.#tables.cells.get(snapshotAt(run));
     if (cell === null) return null;
-    const { slot, digest } = JSON.parse(cell.head) as Omit<StoredSnapshot, "bytes">;
-    return { slot, digest, bytes: bytesOf(cell) };
+    const head = JSON.parse(cell.head) as Omit<StoredSnapshot, "bytes">;
+    return { ...head, bytes: bytesOf(cell) };
   }
 
   deleteSnapshot(run: RunRef): void {

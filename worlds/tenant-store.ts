@@ -301,10 +301,11 @@ function hookOf(runId: RunId, answer: EntityAnswer | null): port.HookRow | null 
 
 function snapshotsOf(core: Core, ref: RefOf): port.Snapshots {
   return {
-    put: async (runId, { slot, digest, bytes }) =>
+    put: async (runId, { slot, digest, fingerprint, bytes }) =>
       core.call("cells", "putSnapshot", ref(runId), {
         slot: checkedSlot("slot", slot),
         digest: border.checkedHash("digest", digest),
+        fingerprint: border.checkedHash("fingerprint", fingerprint),
         bytes: border.checkedBytes("bytes", bytes, border.SNAPSHOT_BYTES_MAX),
       }),
     get: async (runId) => core.call("cells", "snapshot", ref(runId)),

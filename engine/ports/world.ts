@@ -223,6 +223,8 @@ export interface Hooks {
 export interface StoredSnapshot {
   readonly slot: Slot;
   readonly digest: string;
+  /** What the image was made with, 64 hexadecimal digits; the seal is bound to it. */
+  readonly fingerprint: string;
   /** Sealed by the sandbox's caller; opaque to the World. */
   readonly bytes: Uint8Array;
 }

@@ -146,7 +146,7 @@ describe("below the seal", () => {
   });
 
   it("a snapshot that nobody sealed is not handed down", () => {
-    const snapshot = { slot: slotOf(1), digest: "", bytes: secret("heap") };
+    const snapshot = { slot: slotOf(1), digest: "", fingerprint: "", bytes: secret("heap") };
     expect(() => world.forTenant(ACME).snapshots.put(RUN, snapshot)).toThrow("sealed");
     expect(below.snapshots.size).toBe(0);
   });

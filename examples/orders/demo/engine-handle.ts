@@ -67,7 +67,7 @@ export class EngineHandle {
     if (child === null || !child.connected) return Promise.reject(new Unanswered("no process"));
     const id = (this.#lastId += 1);
     return new Promise<T>((resolve, reject) => {
-      this.#waiting.set(id, { resolve: resolve as (value: unknown) => void, reject });
+      this.#waiting.set(id, { resolve: (value) => resolve(value as T), reject });
       child.send({ id, request }, (error) => {
         if (error !== null) reject(new Unanswered(error.message));
       });
@@ -111,7 +111,7 @@ export class EngineHandle {
   }
 
   #abandon(): void {
-    for (const { reject } of this.#waiting.values()) reject(new Unanswered("the process died"));
+    for (const asked of this.#waiting.values()) asked.reject(new Unanswered("the process died"));
     this.#waiting.clear();
     this.#child = null;
   }

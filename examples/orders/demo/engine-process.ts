@@ -5,6 +5,7 @@
 import { join } from "node:path";
 import { createBaton } from "../../../engine/compose.ts";
 import type { Baton } from "../../../engine/compose.ts";
+import { assertNever } from "../../../engine/assert.ts";
 import { isBatonError } from "../../../engine/errors.ts";
 import type { Log, LogFields } from "../../../engine/ports/host.ts";
 import { runIdOf, tenantIdOf } from "../../../engine/ids.ts";
@@ -62,6 +63,8 @@ async function answer(baton: Baton, request: Request): Promise<unknown> {
       return Promise.all(request.runIds.map((runId) => resultOf(baton, runId)));
     case "close":
       return null;
+    default:
+      return assertNever(request);
   }
 }
 
