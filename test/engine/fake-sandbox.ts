@@ -174,7 +174,7 @@ class FakeHeap implements Heap {
 
   async snapshot(position: SnapshotPosition): Promise<HeapImage> {
     const image = bytes(JSON.stringify(this.#history, spell));
-    return { ...position, fingerprint: "fake", image };
+    return { ...position, fingerprint: "f".repeat(64), image };
   }
 
   close(): void {

@@ -44,6 +44,7 @@ export const durableCases: Cases = (use) => {
       await store.snapshots.put(runId, {
         slot: slotOf(1),
         digest: "1".repeat(64),
+        fingerprint: "f".repeat(64),
         bytes: h.bytes("s"),
       });
       await store.blobs.put(runId, "k", h.bytes("b"));

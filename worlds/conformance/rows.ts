@@ -229,6 +229,7 @@ export const rowCases: Cases = (use) => {
         await store.snapshots.put(runId, {
           slot: slotOf(1),
           digest: "0".repeat(64),
+          fingerprint: "f".repeat(64),
           bytes: h.bytes("x"),
         });
       }

@@ -20,6 +20,7 @@ async function furnished(bench: Bench) {
   await store.snapshots.put(runId, {
     slot: slotOf(1),
     digest: "1".repeat(64),
+    fingerprint: "f".repeat(64),
     bytes: h.bytes("s"),
   });
   await store.blobs.put(runId, "k", h.bytes("b"));
@@ -83,6 +84,7 @@ export const wallCases: Cases = (use) => {
       await b.snapshots.put(runId, {
         slot: slotOf(9),
         digest: "9".repeat(64),
+        fingerprint: "f".repeat(64),
         bytes: h.bytes("x"),
       });
       await b.snapshots.delete(runId);
