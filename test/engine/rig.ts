@@ -3,11 +3,12 @@
  * tests share. Nothing moves unless the test moves it.
  */
 import type { RunRef } from "../../engine/ids.ts";
-import { tenantIdOf } from "../../engine/ids.ts";
+import { bundleHashOf, tenantIdOf } from "../../engine/ids.ts";
 import type { EventType, RunEvent } from "../../engine/events.ts";
 import type { RunOutcome } from "../../engine/client.ts";
 import type { Log } from "../../engine/ports/host.ts";
 import type { DeliveryMeta, DeliveryResult, Message, Send } from "../../engine/ports/queue.ts";
+import type { BundleCode, HeapLimits, Sandbox } from "../../engine/ports/sandbox.ts";
 import type { StepAttempt, StepOutcome, StepRunner } from "../../engine/ports/steps.ts";
 import type { TenantLimits, TenantStatus, Tenants } from "../../engine/ports/tenants.ts";
 import type { World } from "../../engine/ports/world.ts";
@@ -39,6 +40,12 @@ export interface RigOptions {
   readonly limits?: Partial<TenantLimits>;
   readonly interfere?: NonNullable<FakeSandboxOptions["interfere"]>;
   readonly crash?: CrashPoint;
+  /** Real heaps in place of the fake ones, with the code that they run. */
+  readonly real?: {
+    readonly sandbox: Sandbox;
+    readonly code: Pick<BundleCode, "workflowCode" | "guestLibrary">;
+    readonly heap: HeapLimits;
+  };
   /** Wraps the World that the engine sees. */
   readonly wrap?: (world: World) => World;
 }
@@ -99,7 +106,7 @@ export function createRig(options: RigOptions): Rig {
   const lines: Rig["lines"] = [];
   const settings = { ...DEFAULT_SETTINGS, ...QUIET, ...options.settings };
   const parts = {
-    sandbox,
+    sandbox: options.real?.sandbox ?? sandbox,
     steps: stepRunner(options.steps ?? {}, attempts),
     clock,
     random,
@@ -112,7 +119,7 @@ export function createRig(options: RigOptions): Rig {
     return createEngine({
       ...parts,
       world: options.wrap?.(reached) ?? reached,
-      tenants: fakeTenants(() => rig.status, options.limits ?? {}),
+      tenants: fakeTenants(() => rig.status, options),
     });
   };
   const restart = (): void => {
@@ -161,7 +168,7 @@ export function createRig(options: RigOptions): Rig {
     }
   };
   // Who looks at a run's end is not the process under test.
-  const observer = createEngine({ ...parts, world, tenants: fakeTenants(() => "active", {}) });
+  const observer = createEngine({ ...parts, world, tenants: fakeTenants(() => "active", options) });
   const outcome = (run: RunRef) => observer.getRun(run.tenantId, run.runId).outcome();
   const rig: Rig = {
     world,
@@ -233,8 +240,8 @@ function stepRunner(
   };
 }
 
-function fakeTenants(status: () => TenantStatus, limits: Partial<TenantLimits>): Tenants {
-  const heap = {
+function fakeTenants(status: () => TenantStatus, { limits, real }: RigOptions): Tenants {
+  const heap = real?.heap ?? {
     heapBytesMax: 1,
     cpuSoftMs: 1,
     cpuHardMs: 1,
@@ -250,7 +257,9 @@ function fakeTenants(status: () => TenantStatus, limits: Partial<TenantLimits>):
         ? { status: status(), limits: { heap, eventsWarn: null, eventsMax: null, ...limits } }
         : null,
     bundleOf: async (tenantId, hash) =>
-      hash === BUNDLE ? ({ tenantId, hash, workflowCode: "", guestLibrary: "" } as never) : null,
+      hash === BUNDLE
+        ? { tenantId, hash: bundleHashOf(hash), workflowCode: "", guestLibrary: "", ...real?.code }
+        : null,
     count: () => undefined,
     tokenHash: async (tenantId, token) => {
       let hash = 0x811c9dc5;
