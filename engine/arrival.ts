@@ -38,6 +38,7 @@ export async function meet(arrival: Arrival): Promise<Met> {
   const row = await runRow(arrival);
   if (row === null) return answer("no such run", ACK);
   if (row.specVersion !== SPEC_VERSION) throw notSupported(row.specVersion);
+  if (row.completedAt !== null) return passEnd(arrival);
   if (row.parked !== null) return answer("parked", SET_ASIDE);
   return { kind: "go", limits: standing.limits };
 }
@@ -55,6 +56,15 @@ function notSupported(specVersion: number): BatonError {
   });
 }
 
+/** The run is over: nothing is read of its log, and what was kept to go on with it is dropped. */
+async function passEnd(arrival: Arrival): Promise<Met> {
+  const { run, engine, store } = arrival;
+  engine.memory.liveHeaps.take(run)?.heap.close();
+  engine.memory.positions.forget(run);
+  await store.snapshots.delete(run.runId);
+  return answer("over already", ACK);
+}
+
 /** A hop of a long wait: reads the run's status, sends the next hop, writes nothing. */
 async function passHop(arrival: Arrival): Promise<Met> {
   const { message, run, engine } = arrival;
@@ -70,8 +80,8 @@ async function passHop(arrival: Arrival): Promise<Met> {
 /** Whether the message stands for nothing that this process has not driven to rest already. */
 async function isAtRest(arrival: Arrival): Promise<boolean> {
   const { message, meta, engine, run } = arrival;
-  if (message.runInput !== undefined || message.waitContinuation !== undefined) return false;
-  if (meta.recovery) return false;
+  if (message.waitContinuation !== undefined || meta.recovery) return false;
+  if (message.runInput !== undefined && meta.deliveryCount === 1) return false;
   // A delivery that is not its message's first owes the re-send pass, once per invocation.
   const hasResent = engine.memory.resendPasses.has(invocationKey(arrival));
   if (meta.deliveryCount > 1 && !hasResent) return false;

@@ -19,6 +19,7 @@ import type { TenantStore } from "./ports/world.ts";
 import type { Progress } from "./progress.ts";
 import type { Slot } from "./slots.ts";
 import type { StepState } from "./steps.ts";
+import type { Pacing } from "./reads.ts";
 import type { InBandWriter } from "./writer.ts";
 
 export type QuietPass = Extract<PassResult, { kind: "quiet" }>;
@@ -73,6 +74,9 @@ export interface DeliveryState extends Arrival {
   /** What to open the heap from; null: cold. */
   image: HeapImage | null;
   snapshotSlot: number;
+  pacing: Pacing;
+  /** What comes once, before the first decision, is done. */
+  hasBegun: boolean;
   /** What the heap last said, at the log's consumed position. */
   report: QuietPass | null;
   /** Chains whose timers this delivery sends. */

@@ -7,7 +7,7 @@
  *
  * E60  See finishing.ts: nothing is acknowledged while anything is owed.
  */
-import { present } from "./assert.ts";
+import { assert } from "./assert.ts";
 import { ownChainsOf } from "./arming.ts";
 import { meet } from "./arrival.ts";
 import { decide } from "./committing.ts";
@@ -30,7 +30,7 @@ import { newEvent } from "./plan.ts";
 import type { DeliveryMeta, DeliveryResult, OrchestratorMessage } from "./ports/queue.ts";
 import type { TenantLimits } from "./ports/tenants.ts";
 import { Progress } from "./progress.ts";
-import { readTail } from "./reads.ts";
+import { readOn } from "./reads.ts";
 import { failRun } from "./run-ending.ts";
 import { take } from "./taking.ts";
 import { dueWaits } from "./waits.ts";
@@ -77,7 +77,7 @@ async function drive(
   const unlisten = arrival.engine.memory.stopping.onBegin(() => state.progress.notify());
   let ending: Ending | null = null;
   try {
-    ending = await begin(state);
+    ending = await failAtDeliveriesCap(state);
     while (ending === null) ending = await pass(state);
     return await finish(state, ending);
   } catch (error) {
@@ -121,6 +121,7 @@ function stateOf(arrival: Arrival, limits: TenantLimits, loaded: LoadedRun): Del
       eventWarnings: 0,
     },
     ...loaded,
+    hasBegun: false,
     report: null,
     ownedChains: new Set(),
     timedWaits: new Set(),
@@ -129,18 +130,21 @@ function stateOf(arrival: Arrival, limits: TenantLimits, loaded: LoadedRun): Del
   };
 }
 
-/** What comes once, before the first pass. */
-async function begin(state: DeliveryState): Promise<Ending | null> {
-  if (state.log.isOver) return { kind: "over" };
-  ownChainsOf(state);
+/** A message that came too often ends its run before anything else is tried again. */
+async function failAtDeliveriesCap(state: DeliveryState): Promise<Ending | null> {
   const { queueDeliveriesMax } = state.engine.parts.settings;
-  if (state.meta.attempt > queueDeliveriesMax) {
-    const message = `A message of this run was delivered more than ${queueDeliveriesMax} times`;
-    return failRun(state, {
-      errorCode: "MAX_DELIVERIES_EXCEEDED",
-      error: errorPayload("WorkflowRuntimeError", message),
-    });
-  }
+  if (state.meta.attempt <= queueDeliveriesMax || state.log.isOver) return null;
+  const message = `A message of this run was delivered more than ${queueDeliveriesMax} times`;
+  return failRun(state, {
+    errorCode: "MAX_DELIVERIES_EXCEEDED",
+    error: errorPayload("WorkflowRuntimeError", message),
+  });
+}
+
+/** What comes once, before the first decision, from the whole log. */
+async function begin(state: DeliveryState): Promise<Ending | null> {
+  state.hasBegun = true;
+  ownChainsOf(state);
   await resend(state);
   if (state.log.run.kind === "started") return null;
   const next = take(state, await state.writer.create(newEvent("run_started", null, {})));
@@ -151,14 +155,20 @@ async function begin(state: DeliveryState): Promise<Ending | null> {
 async function pass(state: DeliveryState): Promise<Ending | null> {
   await fold(state);
   if (state.log.isOver) return { kind: "over" };
+  // The rest of a long log: the guest takes it in page by page, and nothing is decided before its end.
+  if (state.writer.isBehind) return runGuest(state);
   if (isPastDeadline(state) && state.bodies.runningCount > 0) return settleBeforeHandoff(state);
-  const settled = (await commitSettled(state)) ?? (await completeDueWaits(state));
+  const settled =
+    (state.hasBegun ? null : await begin(state)) ??
+    (await commitSettled(state)) ??
+    (await completeDueWaits(state));
   if (settled !== null) return settled;
   if (state.writer.isBehind) return null;
   if (isPastDeadline(state)) return { kind: "handoff" };
 
   const ran = await runGuest(state);
   if (ran !== null) return ran;
+  if (state.writer.isBehind) return null;
   const decided = (await decide(state)) ?? (await rerunOpenSteps(state));
   if (decided !== null) return decided;
   await sendOwed(state);
@@ -174,12 +184,14 @@ async function pass(state: DeliveryState): Promise<Ending | null> {
 /** Takes in what others have committed, in slot order, with nothing missing below. */
 async function fold(state: DeliveryState): Promise<void> {
   state.feed.advance(state.log.topSlot);
+  if (state.writer.isBehind) {
+    const read = await readOn(tailReaderOf(state), state.log, state.pacing);
+    assert(read.kind === "read", "a log does not change under its own writer");
+    if (!read.hasMore) state.writer.noteComplete();
+    state.feed.advance(state.log.topSlot);
+    return;
+  }
   for (const event of state.feed.take()) state.log.append(event);
-  if (!state.writer.isBehind) return;
-  const read = await readTail(tailReaderOf(state), state.log);
-  present(read.kind === "read" ? read : null, "a log does not change under its own writer");
-  state.writer.noteComplete();
-  state.feed.advance(state.log.topSlot);
 }
 
 /** Nothing new begins past the deadline; what runs is waited for, and recorded. */

@@ -169,6 +169,7 @@ function takeLoaded(state: DeliveryState, loaded: LoadedRun): void {
   state.log = loaded.log;
   state.writer = loaded.writer;
   state.image = loaded.image;
+  state.pacing = loaded.pacing;
   state.snapshotSlot = loaded.snapshotSlot;
 }
 

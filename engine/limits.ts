@@ -26,7 +26,7 @@ export const STEP_RESEND_AGE_MS_MAX = 23 * HOUR;
 export const STEP_STALL_MS = HOUR;
 /** How often one step's attempts may be cut short uncounted; after that it is the step's doing. */
 export const STEP_INTERRUPTIONS_MAX = 16;
-/** A message whose step nothing here can run comes again after so long, uncounted. */
+/** A message whose step nothing here can run comes again after so long, then later, uncounted. */
 export const STEP_DEFERRAL_MS = 5 * SECOND;
 /** How often a running background body's run is looked at, so that a cancellation reaches it. */
 export const STEP_RUN_WATCH_MS = 2 * SECOND;
@@ -53,6 +53,14 @@ export const EVENTS_PER_PASS_MAX = 1_000;
 export const REFUSED_PASSES_MAX = 3;
 /** Heaps in a row that one delivery may lose before it asks for a redelivery. */
 export const LOST_HEAPS_MAX = 3;
+/** A payload may be large, and the first page of a log is read before anything is known of it. */
+export const FIRST_PAGE_EVENTS = 64;
+/** As many as a World gives in one page. */
+export const PAGE_EVENTS_MAX = 1_000;
+/** Pages aim at this many bytes of payloads: what a delivery holds of a long log at a time. */
+export const PAGE_BYTES_MAX = 4 * KIB * KIB;
+/** Later events may be larger than those seen, so pages grow by steps. */
+export const PAGE_GROWTH_MAX = 8;
 /** Tries of one tail read; each waits twice as long as the one before. */
 export const READ_ATTEMPTS_MAX = 3;
 

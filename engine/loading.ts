@@ -7,8 +7,8 @@
 import type { Arrival } from "./delivery-state.ts";
 import { RunLog } from "./log.ts";
 import type { Heap, HeapImage } from "./ports/sandbox.ts";
-import { readTail } from "./reads.ts";
-import type { TailReader } from "./reads.ts";
+import { Pacing, readOn } from "./reads.ts";
+import type { TailRead, TailReader } from "./reads.ts";
 import { assert } from "./assert.ts";
 import { restoreSnapshot } from "./snapshots.ts";
 import type { SnapshotStore } from "./snapshots.ts";
@@ -21,6 +21,7 @@ export interface LoadedRun {
   readonly heap: Heap | null;
   readonly image: HeapImage | null;
   readonly snapshotSlot: number;
+  readonly pacing: Pacing;
 }
 
 export function tailReaderOf(arrival: Arrival): TailReader {
@@ -53,12 +54,13 @@ export async function loadStored(arrival: Arrival): Promise<LoadedRun> {
 async function loadLive(arrival: Arrival): Promise<LoadedRun | null> {
   const live = arrival.engine.memory.liveHeaps.take(arrival.run);
   if (live === null) return null;
+  const pacing = new Pacing();
   try {
-    const read = await readTail(tailReaderOf(arrival), live.log);
+    const read = await readOn(tailReaderOf(arrival), live.log, pacing);
     if (read.kind === "read") {
-      const writer = writerOf(arrival, live.log, read.counts.seqInBand);
       const { log, heap, snapshotSlot } = live;
-      return { log, writer, heap, image: null, snapshotSlot };
+      const writer = writerOf(arrival, log, read);
+      return { log, writer, heap, image: null, snapshotSlot, pacing };
     }
   } catch (error) {
     live.heap.close();
@@ -77,26 +79,36 @@ async function loadSnapshot(arrival: Arrival): Promise<LoadedRun | null> {
   });
   if (restored === null) return null;
   const log = RunLog.restore(restored.folded);
-  const read = await readTail(tailReaderOf(arrival), log);
+  const pacing = new Pacing();
+  const read = await readOn(tailReaderOf(arrival), log, pacing);
   if (read.kind === "rewritten") {
     arrival.logger.warn({ slot: restored.image.slot }, "a snapshot is of another log; going cold");
     return null;
   }
-  const writer = writerOf(arrival, log, read.counts.seqInBand);
   const { image } = restored;
-  return { log, writer, heap: null, image, snapshotSlot: image.slot };
+  const writer = writerOf(arrival, log, read);
+  return { log, writer, heap: null, image, snapshotSlot: image.slot, pacing };
 }
 
-/** The whole log, for a heap that starts from its bundle's image. */
+/** The log from its first slot, for a heap that starts from its bundle's image. */
 export async function loadCold(arrival: Arrival): Promise<LoadedRun> {
   const log = new RunLog();
-  const read = await readTail(tailReaderOf(arrival), log);
+  const pacing = new Pacing();
+  const read = await readOn(tailReaderOf(arrival), log, pacing);
   assert(read.kind === "read", "a log read from its first slot is the World's own");
-  const writer = writerOf(arrival, log, read.counts.seqInBand);
-  return { log, writer, heap: null, image: null, snapshotSlot: 0 };
+  const writer = writerOf(arrival, log, read);
+  return { log, writer, heap: null, image: null, snapshotSlot: 0, pacing };
 }
 
-function writerOf(arrival: Arrival, log: RunLog, seqInBand: number): InBandWriter {
+/** The writer of a load: its count is that of the first page, which says how much is still to read. */
+function writerOf(
+  arrival: Arrival,
+  log: RunLog,
+  read: Extract<TailRead, { kind: "read" }>,
+): InBandWriter {
   const { events } = arrival.store;
-  return new InBandWriter({ events, runId: arrival.run.runId, log, seqInBand });
+  const { seqInBand } = read.counts;
+  const writer = new InBandWriter({ events, runId: arrival.run.runId, log, seqInBand });
+  if (read.hasMore) writer.noteBehind();
+  return writer;
 }

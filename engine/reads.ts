@@ -5,8 +5,15 @@
  *     fold is of this very history, not of one with as many events.
  */
 import { BatonError } from "./errors.ts";
+import type { RunEvent } from "./events.ts";
 import type { RunId } from "./ids.ts";
-import { READ_ATTEMPTS_MAX } from "./limits.ts";
+import {
+  FIRST_PAGE_EVENTS,
+  PAGE_BYTES_MAX,
+  PAGE_EVENTS_MAX,
+  PAGE_GROWTH_MAX,
+  READ_ATTEMPTS_MAX,
+} from "./limits.ts";
 import type { RunLog } from "./log.ts";
 import type { Clock } from "./ports/host.ts";
 import type { EventPage, Events, ListParams, LogCounts } from "./ports/world.ts";
@@ -21,27 +28,48 @@ export interface TailReader {
 }
 
 export type TailRead =
-  /** The log reaches as far as the World said at the first page, whose counts these are. */
-  | { readonly kind: "read"; readonly counts: LogCounts }
+  | {
+      readonly kind: "read";
+      /** Of this page, read before its listing. */
+      readonly counts: LogCounts;
+      /** There is more above: read again before anything is decided. */
+      readonly hasMore: boolean;
+    }
   /** The World's log is another one than this log is of. */
   | { readonly kind: "rewritten" };
 
-/** Reads all above the log's top slot into it. */
-export async function readTail(reader: TailReader, log: RunLog): Promise<TailRead> {
-  let counts: LogCounts | null = null;
-  for (;;) {
-    const from = log.topSlot;
-    const page = await pageAfter(reader, { afterSlot: from });
-    if (from !== SLOT_NONE && page.digestBefore !== log.digest) return { kind: "rewritten" };
-    counts ??= countsOf(page);
-    for (const event of page.events) {
-      if (event.slot !== nextSlot(log.topSlot)) throw gapAbove(log);
-      log.append(event);
-    }
-    if (!page.hasMore) break;
-    if (page.events.length === 0) throw gapAbove(log);
+/** How many events the next page asks for: as many as keep a page within its bytes. */
+export class Pacing {
+  #limit = FIRST_PAGE_EVENTS;
+
+  get limit(): number {
+    return this.#limit;
   }
-  if (log.topSlot < counts.seq) {
+
+  note(events: readonly RunEvent[]): void {
+    if (events.length === 0) return;
+    const bytesEach = events.reduce((sum, event) => sum + payloadBytes(event), 0) / events.length;
+    const fitting = Math.floor(PAGE_BYTES_MAX / Math.max(1, bytesEach));
+    this.#limit = Math.min(Math.max(1, fitting), this.#limit * PAGE_GROWTH_MAX, PAGE_EVENTS_MAX);
+  }
+}
+
+/**
+ * Reads one page above the log's top slot into it. A long log is taken page by page, so that no
+ * more of it is held than the guest has yet to consume.
+ */
+export async function readOn(reader: TailReader, log: RunLog, pacing: Pacing): Promise<TailRead> {
+  const from = log.topSlot;
+  const page = await pageAfter(reader, { afterSlot: from, limit: pacing.limit });
+  if (from !== SLOT_NONE && page.digestBefore !== log.digest) return { kind: "rewritten" };
+  const counts = countsOf(page);
+  for (const event of page.events) {
+    if (event.slot !== nextSlot(log.topSlot)) throw gapAbove(log);
+    log.append(event);
+  }
+  pacing.note(page.events);
+  if (page.hasMore && page.events.length === 0) throw gapAbove(log);
+  if (!page.hasMore && log.topSlot < counts.seq) {
     // A position that was handed out and neither committed nor sealed yet.
     throw new BatonError("WORLD_UNAVAILABLE", "the log does not reach as far as its count", {
       field: "seq",
@@ -49,7 +77,15 @@ export async function readTail(reader: TailReader, log: RunLog): Promise<TailRea
       allowed: counts.seq,
     });
   }
-  return { kind: "read", counts };
+  return { kind: "read", counts, hasMore: page.hasMore };
+}
+
+function payloadBytes(event: RunEvent): number {
+  let bytes = 0;
+  for (const value of Object.values(event.eventData)) {
+    if (value instanceof Uint8Array) bytes += value.length;
+  }
+  return bytes;
 }
 
 /** One page; a read of a tail that takes too long is abandoned and sent again. */

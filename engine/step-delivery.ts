@@ -69,7 +69,8 @@ async function handle(arrival: StepArrival): Promise<StepEnd> {
   const traits = await steps.traitsOf(run, message.deploymentId, message.stepName);
   if (traits === null) {
     arrival.logger.warn({ code: "STEP_NOT_REGISTERED" }, "nothing here can run the step");
-    return later("not registered here", STEP_DEFERRAL_MS);
+    const afterMs = STEP_DEFERRAL_MS * 2 ** Math.min(arrival.meta.deliveryCount - 1, 10);
+    return later("not registered here", Math.min(afterMs, SET_ASIDE_REDELIVERY_MS));
   }
   if (!isPlainFirst(arrival)) return decideFromLog(arrival, traits);
   const first = { kind: "start", attempt: 1, isLast: traits.maxRetries === 0 } as const;

@@ -6,7 +6,7 @@ import type { EventPage, Events, SubscribeOptions } from "../../engine/ports/wor
 import { DEFAULT_SETTINGS } from "../../engine/settings.ts";
 import type { Settings } from "../../engine/settings.ts";
 import { slotOf } from "../../engine/slots.ts";
-import { pageAfter, readTail } from "../../engine/reads.ts";
+import { Pacing, pageAfter, readOn } from "../../engine/reads.ts";
 import { RunLog } from "../../engine/log.ts";
 import { HeldClock } from "../../worlds/conformance/index.ts";
 import * as l from "./log-of.ts";
@@ -239,7 +239,7 @@ describe("reads of a tail", () => {
     }
   });
 
-  it("take the counts of the first page", async () => {
+  it("take one page at a time, and say whether there is more", async () => {
     const pages = [
       page([event(1)], { hasMore: true, snapshot: { seq: 2, seqInBand: 1 } }),
       page([event(2), event(3)], {
@@ -249,8 +249,31 @@ describe("reads of a tail", () => {
     ];
     const { reader: tail } = reader(async (attempt) => pages[attempt - 1]!);
     const log = new RunLog();
-    expect(await readTail(tail, log)).toEqual({ kind: "read", counts: { seq: 2, seqInBand: 1 } });
+    const pacing = new Pacing();
+    const first = await readOn(tail, log, pacing);
+    expect(first).toEqual({ kind: "read", counts: { seq: 2, seqInBand: 1 }, hasMore: true });
+    expect(await readOn(tail, log, pacing)).toMatchObject({ hasMore: false });
     expect(log.topSlot).toBe(3);
+  });
+
+  it("ask for fewer events the larger they are, and grow by steps where they are small", () => {
+    const pacing = new Pacing();
+    expect(pacing.limit).toBe(64);
+    pacing.note([]);
+    pacing.note([event(2)]);
+    expect(pacing.limit).toBe(512);
+    pacing.note([event(2)]);
+    expect(pacing.limit).toBe(1_000);
+    const large = l.eventAt(3, {
+      type: "step_completed",
+      data: { result: new Uint8Array(1 << 20) },
+    });
+    pacing.note([large]);
+    expect(pacing.limit).toBe(4);
+    pacing.note([
+      l.eventAt(3, { type: "step_completed", data: { result: new Uint8Array(9 << 20) } }),
+    ]);
+    expect(pacing.limit).toBe(1);
   });
 
   it.each([
@@ -264,13 +287,13 @@ describe("reads of a tail", () => {
     ],
   ])("of a log with %s are refused", async (_name, answer, code) => {
     const { reader: tail } = reader(async () => answer);
-    await expect(readTail(tail, new RunLog())).rejects.toMatchObject({ code });
+    await expect(readOn(tail, new RunLog(), new Pacing())).rejects.toMatchObject({ code });
   });
 
   it("of another history than the log's are told apart by the digest", async () => {
     const log = l.logOf(l.created());
     const { reader: tail } = reader(async () => page([event(2)], { digestBefore: "f".repeat(64) }));
-    expect(await readTail(tail, log)).toEqual({ kind: "rewritten" });
+    expect(await readOn(tail, log, new Pacing())).toEqual({ kind: "rewritten" });
     expect(log.topSlot).toBe(1);
   });
 });
