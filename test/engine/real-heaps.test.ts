@@ -28,7 +28,7 @@ const HEAP = {
 
 /** Steps answer with the number of bytes they were given, so outcomes follow from inputs. */
 const answer = { body: ({ input }: { input: Uint8Array }) => done(`devl[${input.length}]`) };
-const STEPS = new Proxy({} as Record<string, typeof answer>, { get: () => answer });
+const STEPS = new Proxy<Record<string, typeof answer>>({}, { get: () => answer });
 
 type Keep = "live" | "restored" | "cold";
 
