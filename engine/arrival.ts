@@ -8,12 +8,13 @@ import { SPEC_VERSION } from "./events.ts";
 import type { Arrival } from "./delivery-state.ts";
 import { ACK, nowMs } from "./delivery-state.ts";
 import { SET_ASIDE_REDELIVERY_MS } from "./limits.ts";
-import { tailReaderOf } from "./loading.ts";
+import { snapshotStoreOf, tailReaderOf } from "./loading.ts";
 import { newEvent } from "./plan.ts";
 import type { DeliveryResult } from "./ports/queue.ts";
 import type { TenantLimits } from "./ports/tenants.ts";
 import type { RunRow } from "./ports/world.ts";
 import { pageAfter } from "./reads.ts";
+import { deleteSnapshot } from "./snapshots.ts";
 import { hopAfter, isIntermediateHop } from "./timers.ts";
 import { BatonError, isBatonError } from "./errors.ts";
 
@@ -58,10 +59,10 @@ function notSupported(specVersion: number): BatonError {
 
 /** The run is over: nothing is read of its log, and what was kept to go on with it is dropped. */
 async function passEnd(arrival: Arrival): Promise<Met> {
-  const { run, engine, store } = arrival;
+  const { run, engine } = arrival;
   engine.memory.liveHeaps.take(run)?.heap.close();
   engine.memory.positions.forget(run);
-  await store.snapshots.delete(run.runId);
+  await deleteSnapshot(snapshotStoreOf(arrival), arrival.logger);
   return answer("over already", ACK);
 }
 

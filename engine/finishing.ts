@@ -17,7 +17,7 @@ import { FENCE_REDELIVERY_MS, SET_ASIDE_REDELIVERY_MS } from "./limits.ts";
 import { snapshotStoreOf } from "./loading.ts";
 import { resend, sendOwed } from "./owing.ts";
 import type { DeliveryResult } from "./ports/queue.ts";
-import { isSnapshotDue, saveSnapshot } from "./snapshots.ts";
+import { deleteSnapshot, isSnapshotDue, saveSnapshot } from "./snapshots.ts";
 import { nextDueMs } from "./waits.ts";
 
 export async function finish(state: DeliveryState, ending: Ending): Promise<DeliveryResult> {
@@ -65,12 +65,7 @@ async function finishRun(state: DeliveryState): Promise<DeliveryResult> {
   await state.bodies.settleAll();
   if (state.writer.stop === null) await commitSettled(state);
   await sendOwed(state);
-  await state.store.snapshots.delete(state.run.runId).catch((error: unknown) => {
-    state.logger.warn(
-      { error: String(error) },
-      "the snapshot of a run that is over was not deleted",
-    );
-  });
+  await deleteSnapshot(snapshotStoreOf(state), state.logger);
   return ACK;
 }
 

@@ -14,6 +14,7 @@ import { entityIdOf } from "./ids.ts";
 import type { RunRef } from "./ids.ts";
 import { SNAPSHOT_EVENTS_MIN } from "./limits.ts";
 import type { FoldedLog, RunLog } from "./log.ts";
+import type { Log } from "./ports/host.ts";
 import type { Heap, HeapImage } from "./ports/sandbox.ts";
 import type { Tenants } from "./ports/tenants.ts";
 import type { Snapshots, StoredSnapshot } from "./ports/world.ts";
@@ -63,6 +64,13 @@ export async function restoreSnapshot(store: SnapshotStore): Promise<RestoredSna
   if (inner === null || folded === null || !isOf(folded, stored)) return null;
   const { slot, digest, fingerprint } = stored;
   return { folded, image: { slot, digest, fingerprint, image: inner.rest } };
+}
+
+/** Drops what was put away of a run that is over; what stays there is only space. */
+export async function deleteSnapshot({ run, snapshots }: SnapshotStore, log: Log): Promise<void> {
+  await snapshots.delete(run.runId).catch((error: unknown) => {
+    log.warn({ error: String(error) }, "the snapshot of a run that is over was not deleted");
+  });
 }
 
 function isOf(folded: FoldedLog, stored: StoredSnapshot): boolean {
