@@ -20,7 +20,7 @@ export interface BodiesOptions {
   /** Another number for each body, so that no two results are equal. */
   serial(): number;
   /** True: this attempt is cut short by something that is not its own doing. */
-  isInterrupted(): boolean;
+  isInterrupted(stepName: string, label: string): boolean;
 }
 
 export function simulatedBodies(options: BodiesOptions): StepRunner {
@@ -40,6 +40,7 @@ async function run(attempt: StepAttempt, options: BodiesOptions): Promise<StepOu
     ref: attempt.run,
     stepId: attempt.stepId,
     stepName: shortName(attempt.stepName),
+    label,
     canary,
     attempt: attempt.attempt,
     owner: options.owner,
@@ -47,8 +48,7 @@ async function run(attempt: StepAttempt, options: BodiesOptions): Promise<StepOu
     end: "cut",
   };
   options.record(body);
-  // A body that must not run twice is never cut short by others: it has its thread for itself.
-  if (body.stepName !== "once" && options.isInterrupted()) {
+  if (options.isInterrupted(body.stepName, label)) {
     body.end = "interrupted";
     return { kind: "interrupted", reason: "the simulation replaced its thread" };
   }

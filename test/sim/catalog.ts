@@ -186,7 +186,12 @@ export function plannedRun(draws: Draws, who: Who): Planned {
   return draws.chance(0.5) ? plannedCase(draws, who, draws.pick(CASE_NAMES)) : program(draws, who);
 }
 
-export function plannedCase(draws: Draws, who: Who, name: string): Planned {
+export function plannedCase(
+  draws: Draws,
+  who: Who,
+  name: string,
+  fixed: Partial<Input> = {},
+): Planned {
   const found = CASES[name];
   if (found === undefined) throw new Error(`there is no workflow ${name}`);
   const [from, to] = found.width ?? [2, 6];
@@ -196,6 +201,7 @@ export function plannedCase(draws: Draws, who: Who, name: string): Planned {
     hops: draws.pick([0, 0, 1, 2, 4, 8, 16]),
     width: isWide ? WIDE : draws.between(from, to),
     ms: draws.pick([0, 1, 10, 100, 100, 1_000]),
+    ...fixed,
   };
   return {
     workflow: workflowId(found.file, name),
@@ -248,6 +254,6 @@ function afterMs(draws: Draws): number {
   return draws.pick([0, 1, 10, 100, 100, 1_000, 30_000]);
 }
 
-function workflowId(file: string, name: string): string {
+export function workflowId(file: string, name: string): string {
   return `workflow//./${file}//${name}`;
 }

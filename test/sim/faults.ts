@@ -56,9 +56,17 @@ export function faultsAt(site: string): readonly FaultKind[] {
   return ANYWHERE;
 }
 
+/** The call that a fault would meet. */
+export interface CallAbout {
+  readonly site: string;
+  /** The process that makes it. */
+  readonly owner: string;
+  readonly args: readonly unknown[];
+}
+
 export interface Faults {
   /** The fault of this call, or null. */
-  draw(site: string): FaultKind | null;
+  draw(call: CallAbout): FaultKind | null;
   /** `fault at site`, and how often. */
   readonly met: ReadonlyMap<string, number>;
   readonly count: number;
@@ -83,7 +91,7 @@ export function faultsFrom(draws: Draws, { probability, max }: FaultProfile): Fa
     get count() {
       return count;
     },
-    draw: (site) => {
+    draw: ({ site }) => {
       const isDrawn = draws.chance(probability);
       const kind = draws.pick(faultsAt(site));
       if (!isDrawn || count >= max) return null;

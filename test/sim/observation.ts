@@ -19,6 +19,7 @@ export interface BodyRecord {
   readonly ref: RunRef;
   readonly stepId: EntityId;
   readonly stepName: string;
+  readonly label: string;
   /** What its arguments name the tenant by. */
   readonly canary: string;
   readonly attempt: number;

@@ -129,7 +129,7 @@ export class Process {
     const { clock, draws, faults, journal } = this.#options;
     if (!this.#isAlive) return never();
     journal.count(site);
-    const fault = faults.draw(site);
+    const fault = faults.draw({ site, owner: this.name, args });
     if (fault !== null) journal.note(this.name, `${fault} at ${site}`);
     await clock.sleep(latencyMs(draws));
     if (fault === "stall") await this.#stall();
@@ -223,7 +223,7 @@ export class Process {
       const flight: Flight = { reject, isLapsed: false };
       this.#flights.add(flight);
       const record = journal.delivery(this.name, message, meta);
-      const fault = faults.draw("delivery");
+      const fault = faults.draw({ site: "delivery", owner: this.name, args: [message, meta] });
       const end = (settle: () => void) => {
         if (!this.#isAlive || flight.isLapsed) return;
         this.#flights.delete(flight);

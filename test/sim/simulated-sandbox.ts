@@ -20,7 +20,7 @@ export function simulatedSandbox(
   const open = new Set<Heap>();
   const isLost = (site: string) => {
     journal.count(site);
-    if (faults.draw(site) === null) return false;
+    if (faults.draw({ site, owner, args: [] }) === null) return false;
     journal.note(owner, `heap lost at ${site}`);
     return true;
   };

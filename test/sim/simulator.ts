@@ -11,7 +11,7 @@ import { textOfPayload } from "../../engine/payload.ts";
 import type { Log } from "../../engine/ports/host.ts";
 import type { Sandbox } from "../../engine/ports/sandbox.ts";
 import type { StoredSnapshot, World } from "../../engine/ports/world.ts";
-import { DEFAULT_SETTINGS } from "../../engine/settings.ts";
+import { DEFAULT_SETTINGS, settingsOf } from "../../engine/settings.ts";
 import type { Settings } from "../../engine/settings.ts";
 import { SLOT_NONE } from "../../engine/slots.ts";
 import type { Slot } from "../../engine/slots.ts";
@@ -19,7 +19,7 @@ import { createMemoryWorld } from "../../worlds/memory/index.ts";
 import { simulatedBodies } from "./bodies.ts";
 import type { SimulatedSources } from "./bundle.ts";
 import { plannedRun } from "./catalog.ts";
-import type { Planned } from "./catalog.ts";
+import type { Planned, Who } from "./catalog.ts";
 import { client } from "./clients.ts";
 import { coldReplay } from "./cold-replay.ts";
 import { drawsOf } from "./draws.ts";
@@ -59,8 +59,10 @@ export interface Mutant {
 export interface ScheduleOptions {
   readonly seed: string;
   /** Fixed instead of drawn. */
-  readonly runs?: readonly ((who: { canary: string; token: string }) => Planned)[];
+  readonly runs?: readonly ((who: Who) => Planned)[];
   readonly profile?: FaultProfile;
+  /** Written down instead of drawn. */
+  readonly faults?: Faults;
   readonly settings?: Partial<Settings>;
   readonly workers?: number;
   /** Where the lines of a timeline go; null: none is kept. */
@@ -104,7 +106,7 @@ class Schedule {
     this.#clock = virtualClock(START_MS, this.#draws.split("ties"));
     this.#journal = new Journal({ clock: this.#clock, startMs: START_MS, print });
     const profile = options.profile ?? faultProfile(this.#draws.split("profile"));
-    this.#faults = faultsFrom(this.#draws.split("faults"), profile);
+    this.#faults = options.faults ?? faultsFrom(this.#draws.split("faults"), profile);
     const random = this.#draws.split("world");
     this.#truth = createMemoryWorld({ clock: this.#clock, random, log: silent() });
     const { mutant } = parts;
@@ -151,6 +153,7 @@ class Schedule {
       inlineStepsMax: draws.pick([0, 1, 3, 3, 16]),
       lingerMs: draws.pick([0, 30_000]),
       inlineWindowMs: draws.pick([5_000, 120_000, 600_000]),
+      isCold: settingsOf(process.env).isCold || draws.chance(0.1),
       liveHeapBytesMax: draws.pick([0, 16 * 1024 * 1024, DEFAULT_SETTINGS.liveHeapBytesMax]),
     };
   }
@@ -210,10 +213,11 @@ class Schedule {
       owner,
       record: (body) => this.#journal.body(body),
       serial: () => ++this.#bodySerial,
-      isInterrupted: () => {
-        const fault = this.#faults.draw("body");
+      isInterrupted: (stepName, label) => {
+        const fault = this.#faults.draw({ site: "body", owner, args: [stepName, label] });
         if (fault === "crash before") process.kill("a body");
-        return fault === "interrupted";
+        // A body that must not run twice has its thread for itself, so nothing else cuts it short.
+        return fault === "interrupted" && stepName !== "once";
       },
     });
   }
@@ -232,7 +236,7 @@ class Schedule {
     const count = this.#draws.between(1, 3);
     return Array.from({ length: count }, (_, i) => {
       const draws = this.#draws.split(`run ${i}`);
-      return (who: { canary: string; token: string }) => plannedRun(draws, who);
+      return (who: Who) => plannedRun(draws, who);
     });
   }
 
