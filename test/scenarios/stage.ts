@@ -52,14 +52,14 @@ export interface Scene {
   readonly run: FinalRun;
   readonly violations: readonly string[];
   /** Live bodies of a step, by its label. */
-  bodies(label: string): number;
-  count(...types: readonly EventType[]): number;
-  orchestratorDeliveries(): readonly DeliveryRecord[];
-  stepDeliveries(): readonly DeliveryRecord[];
+  readonly bodies: (label: string) => number;
+  readonly count: (...types: readonly EventType[]) => number;
+  readonly orchestratorDeliveries: () => readonly DeliveryRecord[];
+  readonly stepDeliveries: () => readonly DeliveryRecord[];
   /** Timers by their keys: a second send under a living one's key adds none. */
-  timersSent(): number;
-  stepMessagesSent(): number;
-  faultsMet(): number;
+  readonly timersSent: () => number;
+  readonly stepMessagesSent: () => number;
+  readonly faultsMet: () => number;
 }
 
 const SEEDS = ["one", "two", "three"];
