@@ -4,8 +4,6 @@
  * A tenant id comes from credentials or from the operator, a run id from the host's own random
  * source; neither is ever taken from guest data. Entity ids (`step_`, `wait_`, `hook_`, `attr_`)
  * are drawn by the guest from the run's seed and are checked by shape before the host uses them.
- *
- * The marks of purity let a heap's library take `ulid` alone.
  */
 import { BatonError } from "./errors.ts";
 
@@ -29,9 +27,9 @@ export type EntityKind = "step" | "wait" | "hook" | "attr";
 
 const ULID = "[0-7][0-9A-HJKMNP-TV-Z]{25}";
 const TENANT_ID = /^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/;
-const RUN_ID = /* @__PURE__ */ new RegExp(`^wrun_${ULID}$`);
-const ENTITY_ID = /* @__PURE__ */ new RegExp(`^(step|wait|hook|attr)_${ULID}$`);
-const MESSAGE_ID = /* @__PURE__ */ new RegExp(`^msg_${ULID}$`);
+const RUN_ID = new RegExp(`^wrun_${ULID}$`);
+const ENTITY_ID = new RegExp(`^(step|wait|hook|attr)_${ULID}$`);
+const MESSAGE_ID = new RegExp(`^msg_${ULID}$`);
 const BUNDLE_HASH = /^[0-9a-f]{64}$/;
 
 function parser<T extends string>(field: string, form: RegExp, allowed: string) {
@@ -52,23 +50,19 @@ function shown(value: unknown): string {
 }
 
 /** Lower-case letters, digits and inner hyphens, 1 to 63 characters: safe in any key or file name. */
-export const tenantIdOf = /* @__PURE__ */ parser<TenantId>(
+export const tenantIdOf = parser<TenantId>(
   "tenantId",
   TENANT_ID,
   "1 to 63 of a-z, 0-9 and inner hyphens",
 );
-export const runIdOf = /* @__PURE__ */ parser<RunId>("runId", RUN_ID, "`wrun_` and a ULID");
-export const entityIdOf = /* @__PURE__ */ parser<EntityId>(
+export const runIdOf = parser<RunId>("runId", RUN_ID, "`wrun_` and a ULID");
+export const entityIdOf = parser<EntityId>(
   "correlationId",
   ENTITY_ID,
   "`step_`, `wait_`, `hook_` or `attr_` and a ULID",
 );
-export const messageIdOf = /* @__PURE__ */ parser<MessageId>(
-  "messageId",
-  MESSAGE_ID,
-  "`msg_` and a ULID",
-);
-export const bundleHashOf = /* @__PURE__ */ parser<BundleHash>(
+export const messageIdOf = parser<MessageId>("messageId", MESSAGE_ID, "`msg_` and a ULID");
+export const bundleHashOf = parser<BundleHash>(
   "bundleHash",
   BUNDLE_HASH,
   "64 lower-case hexadecimal digits",

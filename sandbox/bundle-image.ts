@@ -62,6 +62,7 @@ export function makeBundleImage(
   { pool, clock, progress }: ImageTools,
 ): Ran<BundleImage> {
   const instance = pool.fresh(limits.heapBytesMax);
+  if (instance === null) return { kind: "lost", reason: "no memory left" };
   const execution = new Execution(instance, limits, clock);
   const notes: string[] = [];
   const note = (text: string) => {

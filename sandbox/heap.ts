@@ -150,18 +150,24 @@ export class InstancePool {
     this.#module = module;
   }
 
-  /** An instance as the module makes it, for what starts from no image. */
-  fresh(heapBytesMax: number): Instance {
-    const instance = new Instance(this.#module, pagesMaxOf(heapBytesMax));
-    instance.heapBytesMax = heapBytesMax;
-    return instance;
+  /** An instance as the module makes it, for what starts from no image; null: no memory left. */
+  fresh(heapBytesMax: number): Instance | null {
+    try {
+      const instance = new Instance(this.#module, pagesMaxOf(heapBytesMax));
+      instance.heapBytesMax = heapBytesMax;
+      return instance;
+    } catch (error) {
+      // What the engine throws where the machine gives no memory.
+      if (error instanceof RangeError) return null;
+      throw error;
+    }
   }
 
   /**
    * An instance to be reset to an image; it may grow to `heapBytesMax` (bytes of linear memory).
-   * Not even the module's own data is in it.
+   * It may lack even the module's own data, which the image brings. Null: no memory left.
    */
-  take(tenantId: TenantId, heapBytesMax: number): Instance {
+  take(tenantId: TenantId, heapBytesMax: number): Instance | null {
     const pagesMax = pagesMaxOf(heapBytesMax);
     const at = this.#clean.findLastIndex(
       (entry) => entry.tenantId === tenantId && entry.instance.pagesMax === pagesMax,

@@ -16,6 +16,7 @@ import { Violation, registeredIn } from "./border.ts";
 import { callingThread } from "./calling-thread.ts";
 import { SEED_BYTES } from "./guest/entity-ids.ts";
 import { HeapProxy } from "./heap-proxy.ts";
+import { checkLimits } from "./limits.ts";
 import { withSource } from "./place.ts";
 import type { Lodging, LodgingRequest, Places } from "./place.ts";
 import { ProcessPlaces } from "./processes.ts";
@@ -111,6 +112,7 @@ class PlacedSandbox implements Sandbox {
 
   async #lodge(request: LodgingRequest): Promise<Lodging> {
     if (this.#isClosed) throw new BatonError("CLOSED", "the sandbox is closed");
+    checkLimits(request.limits);
     return this.#places.lodge(request);
   }
 }

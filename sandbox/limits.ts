@@ -2,8 +2,10 @@
  * The sandbox's own limits, which no tenant and no operator sets, and the CPU budget of an event.
  * What a tenant may use (`HeapLimits`) comes with each request.
  */
+import { BatonError } from "../engine/errors.ts";
 import type { HeapLimits, LimitExceeded } from "../engine/ports/sandbox.ts";
 import type { CpuClock } from "./cpu-clock.ts";
+import { HEAP_BYTES_CEILING } from "./wasm.ts";
 
 export const SANDBOX_LIMITS = {
   /** What the host may take beyond a heap's limit for the texts it hands in, so that a heap just
@@ -31,6 +33,31 @@ export const SANDBOX_LIMITS = {
   /** Bundle images kept on one thread, bytes over all. */
   imageBytesMax: 128 << 20,
 } as const;
+
+/** What an operator may set; outside of it the sandbox's own arithmetic does not hold. */
+const RANGES: { readonly [Name in keyof HeapLimits]: readonly [min: number, max: number] } = {
+  heapBytesMax: [6 << 20, HEAP_BYTES_CEILING],
+  cpuSoftMs: [1, 3_600_000],
+  cpuHardMs: [1, 3_600_000],
+  stackBytesMax: [32 << 10, 512 << 10],
+  jobsPerEventMax: [1, 100_000_000],
+  openOperationsMax: [1, 20_000],
+  payloadBytesMax: [1, SANDBOX_LIMITS.reportBytesMax],
+  consoleBytesPerPassMax: [0, 1 << 20],
+};
+
+/** Refuses limits that the sandbox cannot keep. */
+export function checkLimits(limits: HeapLimits): void {
+  for (const [field, [min, max]] of Object.entries(RANGES)) {
+    const used = limits[field as keyof HeapLimits];
+    if (used >= min && used <= max) continue;
+    throw new BatonError("INVALID_ARGUMENT", `${field} must be from ${min} to ${max}`, {
+      field,
+      used,
+      allowed: `${min} to ${max}`,
+    });
+  }
+}
 
 /**
  * How often the thread's CPU clock is looked at, wall ms. The engine polls some thousand times a

@@ -36,12 +36,15 @@ export class ResidentHeap {
   #owesFullReport = false;
   #isGone = false;
 
-  private constructor(order: OpenOrder, bundle: BundleImage, tools: ImageTools) {
+  private constructor(
+    order: OpenOrder,
+    bundle: BundleImage,
+    { instance, tools }: { instance: Instance; tools: ImageTools },
+  ) {
     this.#tenantId = order.bundle.tenantId;
     this.#bundle = bundle;
     this.#limits = order.limits;
     this.#tools = tools;
-    const instance = tools.pool.take(order.bundle.tenantId, order.limits.heapBytesMax);
     this.#execution = new Execution(instance, order.limits, tools.clock);
     this.#execution.attach({
       hostCall: (name, value) => {
@@ -59,7 +62,9 @@ export class ResidentHeap {
     bundle: BundleImage,
     tools: ImageTools,
   ): ResidentHeap | OpenFailure {
-    const heap = new ResidentHeap(order, bundle, tools);
+    const instance = tools.pool.take(order.bundle.tenantId, order.limits.heapBytesMax);
+    if (instance === null) return { kind: "lost", reason: "no memory left" };
+    const heap = new ResidentHeap(order, bundle, { instance, tools });
     const failure = order.image === null ? heap.#begin(order) : heap.#restore(order.image);
     return failure ?? heap;
   }

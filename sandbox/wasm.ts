@@ -21,8 +21,10 @@ export const STACK_BOTTOM = 90_208;
 export const STACK_TOP = 5_333_088;
 /** Data, the C stack and 36 KiB of heap: the least memory that the module runs in. */
 export const INITIAL_PAGES = 82;
-/** No heap of any tenant is larger: 128 MiB and the host's headroom. */
-export const MODULE_PAGES_MAX = 2_080;
+/** No heap of any tenant is larger, bytes. */
+export const HEAP_BYTES_CEILING = 128 << 20;
+/** The ceiling, and the host's headroom above it. */
+export const MODULE_PAGES_MAX = HEAP_BYTES_CEILING / WASM_PAGE_BYTES + 32;
 
 /** Names of the functions that the module exports, by what they are. */
 export const EXPORT_NAMES = {

@@ -140,6 +140,28 @@ describe("operations, payloads, console", () => {
   });
 });
 
+describe("limits that the sandbox cannot keep", () => {
+  it("are refused by name before a heap is made", async () => {
+    for (const [field, value] of [
+      ["heapBytesMax", (128 << 20) + 1],
+      ["heapBytesMax", 1 << 20],
+      ["stackBytesMax", 1 << 20],
+      ["cpuSoftMs", Number.NaN],
+      ["openOperationsMax", 0],
+    ] as const) {
+      const limits = { ...LIMITS, [field]: value };
+      await expect(sandbox.open(requestFor(program(""), { limits }))).rejects.toMatchObject({
+        code: "INVALID_ARGUMENT",
+        details: { field },
+      });
+    }
+    const limits = { ...LIMITS, heapBytesMax: 128 << 20 };
+    expect(await sandbox.open(requestFor(program(""), { limits }))).toMatchObject({
+      kind: "opened",
+    });
+  });
+});
+
 describe("pooled instances", () => {
   it("a run sees nothing that the run before it in the same instance left behind", async () => {
     const spoil = program(`
