@@ -27,8 +27,8 @@ import {
 import type { CrossingError } from "./crossing.ts";
 import { crossing } from "./crossing.ts";
 import { closedHook, foldedEntity, newHook } from "./entity-rows.ts";
-import type { EventRow } from "./event-record.ts";
-import { EMPTY_DIGEST, nextDigest, packRows } from "./event-record.ts";
+import type { EventRow, PackedRows } from "./event-record.ts";
+import { EMPTY_DIGEST, joinRows, nextDigest, packRow, rowOf } from "./event-record.ts";
 import type { PreparedSend, QueueLedger } from "./queue-ledger.ts";
 import { conflictItem, itemOf, newRun, runChange } from "./run-rows.ts";
 import type { HookRecord, RunRecord, Tables, TokenRecord } from "./tables.ts";
@@ -59,13 +59,12 @@ export type StoredItem =
 export interface AppendAnswer {
   readonly items: readonly StoredItem[];
   readonly allocated: number;
-  /** Packed rows. */
-  readonly report: Uint8Array;
+  readonly report: PackedRows;
   readonly hasMore: boolean;
 }
 
 export interface ListAnswer {
-  readonly rows: Uint8Array;
+  readonly rows: PackedRows;
   readonly hasMore: boolean;
   readonly snapshot: LogCounts;
   readonly digestBefore: Uint8Array | null;
@@ -73,7 +72,7 @@ export interface ListAnswer {
 
 /** New events of a run that somebody watches. */
 export interface Appended extends RunRef {
-  readonly rows: Uint8Array;
+  readonly rows: PackedRows;
   readonly topSlot: Slot;
 }
 
@@ -81,7 +80,7 @@ export interface Appended extends RunRef {
 interface Tail {
   run: RunRecord;
   allocated: number;
-  readonly fresh: EventRow[];
+  readonly fresh: PackedRows[];
 }
 
 export class EventLedger {
@@ -138,20 +137,25 @@ export class EventLedger {
       correlationId === null
         ? this.#tables.events.range(run, afterSlot, limit + 1)
         : this.#tables.events.ofEntity(run, correlationId, afterSlot, limit + 1);
-    const before = afterSlot === 0 ? null : this.#tables.events.get(run, afterSlot);
     return {
-      rows: packRows(rows.slice(0, limit)),
+      rows: joinRows(rows.slice(0, limit)),
       hasMore: rows.length > limit,
       snapshot: { seq: run.seq, seqInBand: run.seqInBand },
-      digestBefore: afterSlot === 0 ? EMPTY_DIGEST : (before?.digest ?? null),
+      digestBefore: this.#digestAt(run, afterSlot),
     };
   }
 
+  #digestAt(run: RunRecord, slot: Slot): Uint8Array | null {
+    if (slot === 0) return EMPTY_DIGEST;
+    const row = this.#tables.events.get(run, slot);
+    return row === null ? null : new Uint8Array(rowOf(row).digest);
+  }
+
   /** Packed; empty if there is none. */
-  get(place: RunRef & { slot: Slot }): Uint8Array {
+  get(place: RunRef & { slot: Slot }): PackedRows {
     const run = this.#tables.runs.get(place.tenantId, place.runId);
     const row = run === null ? null : this.#tables.events.get(run, place.slot);
-    return packRows(row === null ? [] : [row]);
+    return row ?? joinRows([]);
   }
 
   /** From now on new events of the run are put out. Answers its top slot. */
@@ -226,7 +230,9 @@ export class EventLedger {
     switch (verdict.kind) {
       case "converge": {
         const row = this.#tables.events.get(tail.run, verdict.slot);
-        const { slot, createdAt, digest, body } = present(row, "what a write converges on exists");
+        const { slot, createdAt, digest, body } = rowOf(
+          present(row, "what a write converges on exists"),
+        );
         return { kind: "stored", slot, createdAt, digest, body };
       }
       case "conflict": {
@@ -281,10 +287,11 @@ export class EventLedger {
       digest: row.digest,
     };
     tail.run = isCreation ? this.#tables.runs.insert(moved) : moved;
-    this.#tables.events.insert(tail.run, row, item.correlationId);
+    const packed = packRow(row);
+    this.#tables.events.insert(tail.run, row.slot, packed, item.correlationId);
     if (!isTerminal(run.status) && isTerminal(moved.status)) this.#releaseHooks(tail.run);
     tail.allocated++;
-    tail.fresh.push(row);
+    tail.fresh.push(packed);
     return row;
   }
 
@@ -355,7 +362,7 @@ export class EventLedger {
     this.#tables.runs.update(tail.run);
     if (!this.#watched.has(watchKey(tail.run))) return;
     const { tenantId, runId, seq } = tail.run;
-    this.#appended.push({ tenantId, runId, rows: packRows(tail.fresh), topSlot: slotOf(seq) });
+    this.#appended.push({ tenantId, runId, rows: joinRows(tail.fresh), topSlot: slotOf(seq) });
   }
 
   #answer(
@@ -380,15 +387,15 @@ export class EventLedger {
     return {
       items,
       allocated: tail.allocated,
-      report: packRows(report),
+      report: joinRows(report),
       hasMore: report.length < skipped,
     };
   }
 }
 
-function withinBytes(rows: readonly EventRow[], bytesMax: number): readonly EventRow[] {
+function withinBytes(rows: readonly PackedRows[], bytesMax: number): readonly PackedRows[] {
   let bytes = 0;
-  const end = rows.findIndex((row) => (bytes += row.body.length) > bytesMax);
+  const end = rows.findIndex((row) => (bytes += row.length) > bytesMax);
   return end === -1 ? rows : rows.slice(0, end);
 }
 

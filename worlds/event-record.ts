@@ -18,12 +18,14 @@ import { eventIdOf, slotOf } from "../engine/slots.ts";
 /** The layout of a body; a later one gets another number. */
 const BODY_VERSION = 1;
 const DIGEST_BYTES = 32;
+const DIGEST_AT = 8 + 8;
+const LENGTH_AT = DIGEST_AT + DIGEST_BYTES;
 /** Per packed row: slot and createdAt as doubles, the digest, the length of the body. */
-const ROW_HEAD_BYTES = 8 + 8 + DIGEST_BYTES + 4;
+const ROW_HEAD_BYTES = LENGTH_AT + 4;
 
 export const EMPTY_DIGEST: Uint8Array = new Uint8Array(DIGEST_BYTES);
 
-/** An event as it is stored. */
+/** An event that has its place. */
 export interface EventRow {
   readonly slot: Slot;
   /** Epoch ms. */
@@ -31,6 +33,12 @@ export interface EventRow {
   readonly digest: Uint8Array;
   readonly body: Uint8Array;
 }
+
+/**
+ * An event as it is stored and as it crosses threads: one row's bytes, or many rows' end to end.
+ * A page of a log is so one concatenation for its writer and one walk for its reader.
+ */
+export type PackedRows = Uint8Array;
 
 /** The data of an event without its payload fields. */
 export type PlainData = Readonly<Record<string, unknown>>;
@@ -40,37 +48,35 @@ const utf8 = new TextEncoder();
 
 export function plainDataOf(event: Pick<NewEvent, "eventType" | "eventData">): PlainData {
   const fields = PAYLOAD_FIELDS[event.eventType] ?? [];
-  return Object.fromEntries(
-    Object.entries(event.eventData).filter(
-      ([name, value]) => !fields.includes(name) && value !== undefined,
-    ),
-  );
+  const plain: Record<string, unknown> = {};
+  for (const [name, value] of Object.entries(event.eventData)) {
+    if (value !== undefined && !fields.includes(name)) plain[name] = value;
+  }
+  return plain;
 }
 
-export function encodeBody(event: NewEvent): Uint8Array {
+/** `plain` is `plainDataOf(event)`, which the caller has anyway. */
+export function encodeBody(event: NewEvent, plain: PlainData): Uint8Array {
   const data = event.eventData as Readonly<Record<string, unknown>>;
-  const fields: [string, Uint8Array][] = [];
+  const payloads: Uint8Array[] = [];
+  const lengths: [string, number][] = [];
   for (const name of PAYLOAD_FIELDS[event.eventType] ?? []) {
     const bytes = data[name];
-    if (bytes instanceof Uint8Array) fields.push([name, bytes]);
+    if (!(bytes instanceof Uint8Array)) continue;
+    payloads.push(bytes);
+    lengths.push([name, bytes.length]);
   }
+  const { eventType, correlationId, specVersion } = event;
   const header = utf8.encode(
-    canonicalJson([
-      BODY_VERSION,
-      event.eventType,
-      event.correlationId,
-      event.specVersion,
-      plainDataOf(event),
-      fields.map(([name, bytes]) => [name, bytes.length]),
-    ]),
+    canonicalJson([BODY_VERSION, eventType, correlationId, specVersion, plain, lengths]),
   );
-  const body = Buffer.allocUnsafeSlow(
-    4 + header.length + fields.reduce((sum, [, bytes]) => sum + bytes.length, 0),
-  );
+  const payloadBytes = payloads.reduce((sum, bytes) => sum + bytes.length, 0);
+  // Of its own buffer: what crosses a thread border takes its whole buffer along.
+  const body = Buffer.allocUnsafeSlow(4 + header.length + payloadBytes);
   body.writeUInt32BE(header.length, 0);
   body.set(header, 4);
   let at = 4 + header.length;
-  for (const [, bytes] of fields) {
+  for (const bytes of payloads) {
     body.set(bytes, at);
     at += bytes.length;
   }
@@ -89,8 +95,12 @@ export function eventOf(runId: RunId, row: EventRow): RunEvent {
     correlationId,
     createdAt: row.createdAt,
     specVersion,
-    digest: Buffer.from(row.digest).toString("hex"),
+    digest: hexOf(row.digest),
   } as RunEvent;
+}
+
+export function hexOf(digest: Uint8Array): string {
+  return bufferOver(digest).toString("hex");
 }
 
 interface DecodedBody {
@@ -101,23 +111,35 @@ interface DecodedBody {
 }
 
 export function decodeBody(bytes: Uint8Array): DecodedBody {
-  const body = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  const body = bufferOver(bytes);
   if (body.length < 4) throw corrupted("a body has a header");
   const headerEnd = 4 + body.readUInt32BE(0);
   if (headerEnd > body.length) throw corrupted("a header ends inside its body");
   const header = parseHeader(body.toString("utf8", 4, headerEnd));
-  const eventData: Record<string, unknown> = { ...header.plain };
+  const [, eventType, correlationId, specVersion, eventData, fields] = header;
   let at = headerEnd;
-  for (const [name, length] of header.fields) {
+  for (const [name, length] of fields) {
     if (at + length > body.length) throw corrupted("a field ends inside its body");
-    eventData[name] = new Uint8Array(body.subarray(at, at + length));
+    const payload = new Uint8Array(length);
+    body.copy(payload, 0, at, at + length);
+    eventData[name] = payload;
     at += length;
   }
   if (at !== body.length) throw corrupted("a body ends with its last field");
-  return { ...header, eventData };
+  return { eventType, correlationId, specVersion, eventData };
 }
 
-function parseHeader(text: string) {
+/** Version, type, entity, spec version, plain data, names and lengths of the payload fields. */
+type Header = [
+  number,
+  EventType,
+  EntityId | null,
+  number,
+  Record<string, unknown>,
+  [string, number][],
+];
+
+function parseHeader(text: string): Header {
   let header: unknown;
   try {
     header = JSON.parse(text);
@@ -125,18 +147,12 @@ function parseHeader(text: string) {
     throw corrupted("a header is JSON", cause);
   }
   if (!Array.isArray(header) || header.length !== 6) throw corrupted("a header has six parts");
-  const [version, eventType, correlationId, specVersion, plain, fields] = header as unknown[];
+  const [version, eventType] = header as unknown[];
   if (version !== BODY_VERSION) throw corrupted("a body has a version that this build knows");
   if (typeof eventType !== "string" || !KNOWN_TYPES.has(eventType)) {
     throw corrupted("an event has a type that this build knows");
   }
-  return {
-    eventType: eventType as EventType,
-    correlationId: correlationId as EntityId | null,
-    specVersion: specVersion as number,
-    plain: plain as PlainData,
-    fields: fields as readonly (readonly [string, number])[],
-  };
+  return header as Header;
 }
 
 function corrupted(rule: string, cause?: unknown): BatonError {
@@ -159,33 +175,40 @@ export function nextDigest(
     .digest();
 }
 
-/** Many rows in one buffer, so that a page crosses a thread border as one transfer. */
-export function packRows(rows: readonly EventRow[]): Uint8Array {
-  const size = rows.reduce((sum, row) => sum + ROW_HEAD_BYTES + row.body.length, 0);
-  const packed = Buffer.allocUnsafeSlow(size);
-  let at = 0;
-  for (const row of rows) {
-    packed.writeDoubleBE(row.slot, at);
-    packed.writeDoubleBE(row.createdAt, at + 8);
-    packed.set(row.digest, at + 16);
-    packed.writeUInt32BE(row.body.length, at + 16 + DIGEST_BYTES);
-    packed.set(row.body, at + ROW_HEAD_BYTES);
-    at += ROW_HEAD_BYTES + row.body.length;
-  }
+export function packRow({ slot, createdAt, digest, body }: EventRow): PackedRows {
+  const packed = Buffer.allocUnsafeSlow(ROW_HEAD_BYTES + body.length);
+  packed.writeDoubleBE(slot, 0);
+  packed.writeDoubleBE(createdAt, 8);
+  packed.set(digest, DIGEST_AT);
+  packed.writeUInt32BE(body.length, LENGTH_AT);
+  packed.set(body, ROW_HEAD_BYTES);
   return packed;
 }
 
-export function unpackRows(bytes: Uint8Array): EventRow[] {
-  const packed = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+export function joinRows(rows: readonly PackedRows[]): PackedRows {
+  const joined = Buffer.allocUnsafeSlow(rows.reduce((sum, row) => sum + row.length, 0));
+  let at = 0;
+  for (const row of rows) {
+    joined.set(row, at);
+    at += row.length;
+  }
+  return joined;
+}
+
+/** The rows, as views on the packed bytes. */
+export function unpackRows(bytes: PackedRows): EventRow[] {
+  const packed = bufferOver(bytes);
   const rows: EventRow[] = [];
   let at = 0;
   while (at < packed.length) {
+    if (at + ROW_HEAD_BYTES > packed.length) throw corrupted("a row has a head");
     const bodyAt = at + ROW_HEAD_BYTES;
-    const bodyEnd = bodyAt + packed.readUInt32BE(at + 16 + DIGEST_BYTES);
+    const bodyEnd = bodyAt + packed.readUInt32BE(at + LENGTH_AT);
+    if (bodyEnd > packed.length) throw corrupted("a row ends inside its page");
     rows.push({
       slot: slotOf(packed.readDoubleBE(at)),
       createdAt: packed.readDoubleBE(at + 8),
-      digest: packed.subarray(at + 16, at + 16 + DIGEST_BYTES),
+      digest: packed.subarray(at + DIGEST_AT, at + LENGTH_AT),
       body: packed.subarray(bodyAt, bodyEnd),
     });
     at = bodyEnd;
@@ -193,13 +216,29 @@ export function unpackRows(bytes: Uint8Array): EventRow[] {
   return rows;
 }
 
+/** The only row of packed bytes. */
+export function rowOf(bytes: PackedRows): EventRow {
+  const [row] = unpackRows(bytes);
+  if (row === undefined) throw corrupted("a row is there");
+  return row;
+}
+
+function bufferOver(bytes: Uint8Array): Buffer {
+  return Buffer.isBuffer(bytes)
+    ? bytes
+    : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+}
+
 /** JSON with sorted keys: one text per value. */
 function canonicalJson(value: unknown): string {
-  if (Array.isArray(value)) return `[${value.map(canonicalJson).join(",")}]`;
   if (typeof value !== "object" || value === null) return JSON.stringify(value);
-  const entries = Object.entries(value)
-    .filter(([, item]) => item !== undefined)
-    .sort(([a], [b]) => (a < b ? -1 : 1))
-    .map(([key, item]) => `${JSON.stringify(key)}:${canonicalJson(item)}`);
-  return `{${entries.join(",")}}`;
+  if (Array.isArray(value)) return `[${value.map(canonicalJson).join(",")}]`;
+  const items = value as Readonly<Record<string, unknown>>;
+  let text = "";
+  for (const key of Object.keys(items).sort()) {
+    const item = items[key];
+    if (item === undefined) continue;
+    text += `${text === "" ? "" : ","}${JSON.stringify(key)}:${canonicalJson(item)}`;
+  }
+  return `{${text}}`;
 }

@@ -12,6 +12,7 @@ import type { ParkedReason, RunFilter } from "../engine/ports/world.ts";
 import type { Slot } from "../engine/slots.ts";
 import { positionOf } from "../engine/slots.ts";
 import { runNotFound } from "./event-ledger.ts";
+import { rowOf } from "./event-record.ts";
 import type { EntityRecord, RunPosition, RunRecord, Tables } from "./tables.ts";
 
 /** Rows of runs that one page may look at. */
@@ -139,7 +140,8 @@ export class RowLedger {
 
   #answer(run: RunRecord, record: EntityRecord): EntityAnswer {
     if (record.kind !== "hook") return { record, createdBody: null };
-    return { record, createdBody: this.#tables.events.get(run, record.slot)?.body ?? null };
+    const created = this.#tables.events.get(run, record.slot);
+    return { record, createdBody: created === null ? null : rowOf(created).body };
   }
 }
 

@@ -50,13 +50,14 @@ export function newRun(tenantId: TenantId, runId: RunId, item: AppendItem, now: 
 }
 
 export function itemOf(event: NewEvent): AppendItem {
+  const plain = plainDataOf(event);
   return {
     eventType: event.eventType,
     correlationId: event.correlationId,
     specVersion: event.specVersion,
     occurredAt: event.occurredAt ?? null,
-    plain: plainDataOf(event),
-    body: encodeBody(event),
+    plain,
+    body: encodeBody(event, plain),
   };
 }
 

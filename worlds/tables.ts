@@ -8,7 +8,7 @@ import type { BundleHash, EntityId, MessageId, RunId, TenantId } from "../engine
 import type { Message } from "../engine/ports/queue.ts";
 import type { ParkedReason, RunStatus, StepRow, WaitRow } from "../engine/ports/world.ts";
 import type { Slot } from "../engine/slots.ts";
-import type { EventRow } from "./event-record.ts";
+import type { PackedRows } from "./event-record.ts";
 
 /** A run as it is stored. Changed by replacing it. */
 export interface RunRecord {
@@ -122,10 +122,11 @@ export interface RunTable {
 }
 
 export interface EventTable {
-  insert(run: RunRecord, row: EventRow, correlationId: EntityId | null): void;
-  get(run: RunRecord, slot: Slot): EventRow | null;
-  range(run: RunRecord, afterSlot: Slot, limit: number): EventRow[];
-  ofEntity(run: RunRecord, id: EntityId, afterSlot: Slot, limit: number): EventRow[];
+  insert(run: RunRecord, slot: Slot, row: PackedRows, correlationId: EntityId | null): void;
+  get(run: RunRecord, slot: Slot): PackedRows | null;
+  /** One packed row for each event. */
+  range(run: RunRecord, afterSlot: Slot, limit: number): PackedRows[];
+  ofEntity(run: RunRecord, id: EntityId, afterSlot: Slot, limit: number): PackedRows[];
 }
 
 export interface EntityTable {

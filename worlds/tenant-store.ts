@@ -17,7 +17,7 @@ import * as border from "./border.ts";
 import type { Core } from "./core.ts";
 import { crossed } from "./crossing.ts";
 import type { AppendAnswer, AppendRequest, StoredItem } from "./event-ledger.ts";
-import { decodeBody, eventOf, unpackRows } from "./event-record.ts";
+import { decodeBody, eventOf, hexOf, unpackRows } from "./event-record.ts";
 import type { Feeds } from "./feeds.ts";
 import { checkedSendOf } from "./message-border.ts";
 import type { EntityAnswer } from "./row-ledger.ts";
@@ -136,7 +136,7 @@ function eventsOf(parts: StoreParts, ref: RefOf): port.Events {
         events: eventsIn(runId, page.rows),
         hasMore: page.hasMore,
         snapshot: page.snapshot,
-        digestBefore: digestBefore === null ? null : Buffer.from(digestBefore).toString("hex"),
+        digestBefore: digestBefore === null ? null : hexOf(digestBefore),
       };
     },
     get: async (runId, slot) => {
@@ -201,7 +201,7 @@ function storedEvent(
     correlationId,
     createdAt,
     specVersion,
-    digest: Buffer.from(digest).toString("hex"),
+    digest: hexOf(digest),
   } as RunEvent;
 }
 

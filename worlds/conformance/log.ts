@@ -4,7 +4,7 @@ import { describe, expect, it } from "vitest";
 import type { NewEvent } from "../../engine/events.ts";
 import { EMPTY_LOG_DIGEST } from "../../engine/events.ts";
 import { eventIdOf, positionOf, slotOf } from "../../engine/slots.ts";
-import { encodeBody } from "../event-record.ts";
+import { encodeBody, plainDataOf } from "../event-record.ts";
 import type { Cases } from "./cases.ts";
 import type { Bench } from "./harness.ts";
 import * as h from "./harness.ts";
@@ -76,7 +76,7 @@ export const logCases: Cases = (use) => {
           .update(digest)
           .update(runId)
           .update(place)
-          .update(encodeBody(event))
+          .update(encodeBody(event, plainDataOf(event)))
           .digest();
         expect(event.digest).toBe(digest.toString("hex"));
       }

@@ -5,8 +5,8 @@
  */
 import type { Database } from "better-sqlite3";
 import type { RunId } from "../../engine/ids.ts";
-import { slotOf } from "../../engine/slots.ts";
-import { EMPTY_DIGEST, nextDigest } from "../event-record.ts";
+import type { EventRow } from "../event-record.ts";
+import { EMPTY_DIGEST, nextDigest, unpackRows } from "../event-record.ts";
 
 /** Findings that one check lists; more are only counted. */
 const FINDINGS_MAX = 100;
@@ -51,22 +51,33 @@ export function checkIntegrity(database: Database): IntegrityReport {
 
 function checkLog(database: Database, run: CheckedRun, report: (finding: string) => void): number {
   const events = database
-    .prepare("SELECT slot, created_at, digest, body FROM event WHERE run = ? ORDER BY slot")
-    .iterate(run.key) as IterableIterator<{
-    slot: number;
-    created_at: number;
-    digest: Buffer;
-    body: Buffer;
-  }>;
+    .prepare<unknown[], Buffer>("SELECT row FROM event WHERE run = ? ORDER BY slot")
+    .pluck()
+    .iterate(run.key);
   let digest: Uint8Array = EMPTY_DIGEST;
   let count = 0;
-  for (const { slot, created_at: createdAt, digest: stored, body } of events) {
+  for (const packed of events) {
     count++;
-    if (slot !== count) report(`${run.run_id}: slot ${count} is missing or doubled`);
-    digest = nextDigest(digest, run.run_id as RunId, { slot: slotOf(slot), createdAt, body });
-    if (!stored.equals(digest)) report(`${run.run_id}: slot ${slot} is not what was written`);
+    const row = readable(packed);
+    if (row === null) {
+      report(`${run.run_id}: slot ${count} cannot be read`);
+      continue;
+    }
+    if (row.slot !== count) report(`${run.run_id}: slot ${count} is missing or doubled`);
+    digest = nextDigest(digest, run.run_id as RunId, row);
+    if (Buffer.compare(row.digest, digest) !== 0) {
+      report(`${run.run_id}: slot ${count} is not what was written`);
+    }
   }
   if (count !== run.seq) report(`${run.run_id}: holds ${count} events, counts ${run.seq}`);
   if (!run.digest.equals(digest)) report(`${run.run_id}: the log ends in another digest`);
   return count;
+}
+
+function readable(packed: Buffer): EventRow | null {
+  try {
+    return unpackRows(packed)[0] ?? null;
+  } catch {
+    return null;
+  }
 }

@@ -5,7 +5,6 @@
 import type { Database } from "better-sqlite3";
 import { positionOf, slotOf } from "../../engine/slots.ts";
 import type { EntityId, RunId } from "../../engine/ids.ts";
-import type { EventRow } from "../event-record.ts";
 import type {
   EntityRecord,
   EntityTable,
@@ -134,43 +133,29 @@ function runOfRow(row: StoredRun): RunRecord {
   };
 }
 
-interface StoredEvent {
-  slot: number;
-  created_at: number;
-  digest: Uint8Array;
-  body: Uint8Array;
-}
-
 export function eventTable(db: Database): EventTable {
-  const insert = db.prepare(
-    "INSERT INTO event (run, slot, created_at, entity, digest, body) VALUES (?, ?, ?, ?, ?, ?)",
-  );
-  const columns = "slot, created_at, digest, body";
-  const get = db.prepare<unknown[], StoredEvent>(
-    `SELECT ${columns} FROM event WHERE run = ? AND slot = ?`,
-  );
-  const range = db.prepare<unknown[], StoredEvent>(
-    `SELECT ${columns} FROM event WHERE run = ? AND slot > ? ORDER BY slot LIMIT ?`,
-  );
-  const ofEntity = db.prepare<unknown[], StoredEvent>(
-    `SELECT ${columns} FROM event WHERE run = ? AND entity = ? AND slot > ? ORDER BY slot LIMIT ?`,
-  );
+  const insert = db.prepare("INSERT INTO event (run, slot, entity, row) VALUES (?, ?, ?, ?)");
+  const get = db
+    .prepare<unknown[], Uint8Array>("SELECT row FROM event WHERE run = ? AND slot = ?")
+    .pluck();
+  const range = db
+    .prepare<unknown[], Uint8Array>(
+      "SELECT row FROM event WHERE run = ? AND slot > ? ORDER BY slot LIMIT ?",
+    )
+    .pluck();
+  const ofEntity = db
+    .prepare<unknown[], Uint8Array>(
+      "SELECT row FROM event WHERE run = ? AND entity = ? AND slot > ? ORDER BY slot LIMIT ?",
+    )
+    .pluck();
   return {
-    insert: (run, row, correlationId) => {
-      insert.run(run.key, row.slot, row.createdAt, correlationId, row.digest, row.body);
+    insert: (run, slot, row, correlationId) => {
+      insert.run(run.key, slot, correlationId, row);
     },
-    get: (run, slot) => {
-      const row = get.get(run.key, slot);
-      return row === undefined ? null : eventRowOf(row);
-    },
-    range: (run, afterSlot, limit) => range.all(run.key, afterSlot, limit).map(eventRowOf),
-    ofEntity: (run, id, afterSlot, limit) =>
-      ofEntity.all(run.key, id, afterSlot, limit).map(eventRowOf),
+    get: (run, slot) => get.get(run.key, slot) ?? null,
+    range: (run, afterSlot, limit) => range.all(run.key, afterSlot, limit),
+    ofEntity: (run, id, afterSlot, limit) => ofEntity.all(run.key, id, afterSlot, limit),
   };
-}
-
-function eventRowOf({ slot, created_at: createdAt, digest, body }: StoredEvent): EventRow {
-  return { slot: slotOf(slot), createdAt, digest, body };
 }
 
 interface StoredEntity {

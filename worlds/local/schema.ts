@@ -41,10 +41,8 @@ const MIGRATIONS: readonly string[] = [
   CREATE TABLE event (
     run INTEGER NOT NULL,
     slot INTEGER NOT NULL,
-    created_at INTEGER NOT NULL,
     entity TEXT,
-    digest BLOB NOT NULL,
-    body BLOB NOT NULL
+    row BLOB NOT NULL
   );
   CREATE UNIQUE INDEX event_by_slot ON event (run, slot);
   CREATE INDEX event_by_entity ON event (run, entity, slot) WHERE entity IS NOT NULL;

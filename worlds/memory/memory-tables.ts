@@ -5,7 +5,7 @@
  */
 import type { BundleHash, EntityId, RunId, TenantId } from "../../engine/ids.ts";
 import type { Slot } from "../../engine/slots.ts";
-import type { EventRow } from "../event-record.ts";
+import type { PackedRows } from "../event-record.ts";
 import type {
   Cell,
   CellPlace,
@@ -23,13 +23,9 @@ import type {
 } from "../tables.ts";
 import { MemoryMessages } from "./memory-messages.ts";
 
-interface StoredEvent {
-  readonly row: EventRow;
-}
-
 /** All that lives and dies with a run. */
 interface RunData {
-  readonly events: StoredEvent[];
+  readonly events: PackedRows[];
   readonly eventsOf: Map<EntityId, Slot[]>;
   readonly entities: Map<EntityId, EntityRecord>;
   readonly open: Map<EntityId, EntityRecord>;
@@ -112,25 +108,22 @@ class MemoryRuns implements RunTable {
 
 function eventTable(data: ReadonlyMap<number, RunData>): EventTable {
   return {
-    insert: (run, row, correlationId) => {
+    insert: (run, slot, row, correlationId) => {
       const kept = dataOf(data, run);
-      kept.events.push({ row });
+      kept.events.push(row);
       if (correlationId === null) return;
       const slots = kept.eventsOf.get(correlationId) ?? [];
-      slots.push(row.slot);
+      slots.push(slot);
       kept.eventsOf.set(correlationId, slots);
     },
-    get: (run, slot) => dataOf(data, run).events[slot - 1]?.row ?? null,
-    range: (run, afterSlot, limit) =>
-      dataOf(data, run)
-        .events.slice(afterSlot, afterSlot + limit)
-        .map(({ row }) => row),
+    get: (run, slot) => dataOf(data, run).events[slot - 1] ?? null,
+    range: (run, afterSlot, limit) => dataOf(data, run).events.slice(afterSlot, afterSlot + limit),
     ofEntity: (run, id, afterSlot, limit) => {
       const { events, eventsOf } = dataOf(data, run);
       return (eventsOf.get(id) ?? [])
         .filter((slot) => slot > afterSlot)
         .slice(0, limit)
-        .flatMap((slot) => events[slot - 1]?.row ?? []);
+        .flatMap((slot) => events[slot - 1] ?? []);
     },
   };
 }
