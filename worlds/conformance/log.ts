@@ -82,6 +82,19 @@ export const logCases: Cases = (use) => {
       }
     });
 
+    it("equal logs have equal digests, in whatever order an event's fields were written", async () => {
+      const bench = use();
+      const runId = h.newRunId();
+      const orders = [
+        { tenantId: h.A, attributes: { plan: "pro", region: "eu" } },
+        { tenantId: h.B, attributes: { region: "eu", plan: "pro" } },
+      ];
+      for (const { tenantId, attributes } of orders) {
+        await bench.store(tenantId).events.create(runId, h.runCreated({ attributes }));
+      }
+      expect(await bench.log(runId, h.B)).toEqual(await bench.log(runId, h.A));
+    });
+
     it("a page begins with the digest of the log below it", async () => {
       const bench = use();
       const runId = await bench.started();

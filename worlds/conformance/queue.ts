@@ -237,18 +237,6 @@ export const queueCases: Cases = (use) => {
       expect(gaps.every((gap, i) => i === 0 || gap >= (gaps[i - 1] ?? 0))).toBe(true);
       expect(bench.open.now() - startedAt).toBeGreaterThan(HOUR_MS);
     });
-
-    it("an answer to a delivery that is over changes nothing", async () => {
-      const bench = use();
-      const { runId, consumer, queue } = await stepConsumer(bench);
-      await queue.send(h.stepMessage(runId));
-      const first = await consumer.nth(1);
-      first.answer(h.redeliver(0));
-      const second = await consumer.nth(2);
-      first.answer(h.ACK);
-      second.answer(h.redeliver(0));
-      expect((await consumer.nth(3)).meta.deliveryCount).toBe(3);
-    });
   });
 
   describe("dedupe (W24)", () => {
