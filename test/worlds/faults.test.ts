@@ -1,6 +1,5 @@
 /** That each fault of the faulty World happens, is counted, and is one that the contract allows. */
 import { describe, expect, it } from "vitest";
-import type { BatonError } from "../../engine/errors.ts";
 import { positionOf, slotOf } from "../../engine/slots.ts";
 import * as h from "../../worlds/conformance/harness.ts";
 import { HeldClock, SeededRandom } from "../../worlds/conformance/index.ts";
@@ -50,11 +49,11 @@ describe("unknown outcomes", () => {
 
   it("a refusal stays a refusal", async () => {
     const { world } = setup({ loseAnswer: 1 });
-    const error = h.refusal(
+    const error = await h.refusal(
       world.forTenant(h.A).events.create(h.newRunId(), h.attrSet()),
       "RUN_NOT_FOUND",
     );
-    expect(((await error) as BatonError).status).toBe(404);
+    expect(error.status).toBe(404);
   });
 });
 
