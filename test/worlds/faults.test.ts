@@ -190,7 +190,12 @@ describe("reads", () => {
   it("a lost snapshot is null, and a lost put is not there", async () => {
     const { inner, world } = setup({ loseSnapshot: 1 });
     const runId = await innerRun(inner);
-    const snapshot = { slot: slotOf(1), digest: "0".repeat(64), bytes: h.bytes("x") };
+    const snapshot = {
+      slot: slotOf(1),
+      digest: "0".repeat(64),
+      fingerprint: "0".repeat(64),
+      bytes: h.bytes("x"),
+    };
     await world.forTenant(h.A).snapshots.put(runId, snapshot);
     expect(await inner.forTenant(h.A).snapshots.get(runId)).toBeNull();
     await inner.forTenant(h.A).snapshots.put(runId, snapshot);
