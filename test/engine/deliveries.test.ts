@@ -6,6 +6,7 @@ import { slotOf } from "../../engine/slots.ts";
 import type { Program } from "./fake-sandbox.ts";
 import { createRig, done, TENANT } from "./rig.ts";
 import type { Rig } from "./rig.ts";
+import { withEvents } from "./with-events.ts";
 
 const HOUR = 3_600_000;
 const waitsForDoor: Program = (guest) => guest.hook("door").next();
@@ -257,22 +258,12 @@ describe("what an operator can mend", () => {
     const rig = createRig({
       programs: { main: waitsForDoor },
       settings: { isCold: true },
-      wrap: (world) => ({
-        ...world,
-        forTenant: (tenantId) => {
-          const store = world.forTenant(tenantId);
-          return {
-            ...store,
-            events: {
-              ...store.events,
-              list: async (runId, params) => {
-                const page = await store.events.list(runId, params);
-                return { ...page, events: page.events.filter((event) => event.slot !== 2) };
-              },
-            },
-          };
+      wrap: withEvents((events) => ({
+        list: async (runId, params) => {
+          const page = await events.list(runId, params);
+          return { ...page, events: page.events.filter((event) => event.slot !== 2) };
         },
-      }),
+      })),
     });
     const run = await rig.start();
     await rig.settle();

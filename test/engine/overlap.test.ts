@@ -6,6 +6,7 @@ import type { World } from "../../engine/ports/world.ts";
 import type { Guest } from "./fake-sandbox.ts";
 import { createRig, done } from "./rig.ts";
 import type { Rig } from "./rig.ts";
+import { withEvents } from "./with-events.ts";
 
 const STAND_DOWN: DeliveryResult = { kind: "redeliver", afterMs: 1_000, counted: true };
 
@@ -27,26 +28,16 @@ function gatedWrites(type: string) {
     if (isOpen || !types.includes(type)) return;
     await new Promise<void>((resolve) => waiting.push(resolve));
   };
-  const wrap = (world: World): World => ({
-    ...world,
-    forTenant: (tenantId) => {
-      const store = world.forTenant(tenantId);
-      return {
-        ...store,
-        events: {
-          ...store.events,
-          create: async (runId, event, params) => {
-            await gate([event.eventType]);
-            return store.events.create(runId, event, params);
-          },
-          createBatch: async (runId, events, params) => {
-            await gate(events.map((event) => event.eventType));
-            return store.events.createBatch(runId, events, params);
-          },
-        },
-      };
+  const wrap = withEvents((events) => ({
+    create: async (runId, event, params) => {
+      await gate([event.eventType]);
+      return events.create(runId, event, params);
     },
-  });
+    createBatch: async (runId, batch, params) => {
+      await gate(batch.map((event) => event.eventType));
+      return events.createBatch(runId, batch, params);
+    },
+  }));
   const open = () => {
     isOpen = true;
     for (const go of waiting.splice(0)) go();
@@ -143,29 +134,21 @@ describe("a refusal without another orchestrator", () => {
   /** Refuses writes as a World does that sealed the writer's own position. */
   function refusing(times: number) {
     let refused = 0;
-    const wrap = (world: World): World => ({
-      ...world,
-      forTenant: (tenantId) => {
-        const store = world.forTenant(tenantId);
-        const refuse = () => {
-          if (refused++ < times) throw new BatonError("IN_BAND_SUPERSEDED", "sealed");
-        };
-        return {
-          ...store,
-          events: {
-            ...store.events,
-            createBatch: async (runId, events, params) => {
-              refuse();
-              return store.events.createBatch(runId, events, params);
-            },
-            create: async (runId, event, params) => {
-              // What the cap writes is let through, so that the test can see it.
-              if (params?.inBand === true && event.eventType !== "run_failed") refuse();
-              return store.events.create(runId, event, params);
-            },
-          },
-        };
-      },
+    const wrap = withEvents((events) => {
+      const refuse = () => {
+        if (refused++ < times) throw new BatonError("IN_BAND_SUPERSEDED", "sealed");
+      };
+      return {
+        createBatch: async (runId, batch, params) => {
+          refuse();
+          return events.createBatch(runId, batch, params);
+        },
+        create: async (runId, event, params) => {
+          // What the cap writes is let through, so that the test can see it.
+          if (params?.inBand === true && event.eventType !== "run_failed") refuse();
+          return events.create(runId, event, params);
+        },
+      };
     });
     return wrap;
   }
@@ -310,25 +293,15 @@ describe("a write whose answer is lost", () => {
         main: async (guest) => (await guest.step("work")) + (await guest.step("work")),
       },
       steps: { work: () => done("x") },
-      wrap: (world) => ({
-        ...world,
-        forTenant: (tenantId) => {
-          const store = world.forTenant(tenantId);
-          return {
-            ...store,
-            events: {
-              ...store.events,
-              createBatch: async (runId, events, params) => {
-                const result = await store.events.createBatch(runId, events, params);
-                if (events[0]?.eventType === "step_completed" && lost++ === 0) {
-                  throw new Error("socket reset");
-                }
-                return result;
-              },
-            },
-          };
+      wrap: withEvents((events) => ({
+        createBatch: async (runId, batch, params) => {
+          const result = await events.createBatch(runId, batch, params);
+          if (batch[0]?.eventType === "step_completed" && lost++ === 0) {
+            throw new Error("socket reset");
+          }
+          return result;
         },
-      }),
+      })),
     });
     const run = await rig.start();
     await rig.settle();

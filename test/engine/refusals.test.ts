@@ -3,8 +3,9 @@ import { describe, expect, it } from "vitest";
 import { BatonError } from "../../engine/errors.ts";
 import type { EventType } from "../../engine/events.ts";
 import type { OpenResult } from "../../engine/ports/sandbox.ts";
-import type { BatchItemResult, World } from "../../engine/ports/world.ts";
+import type { BatchItemResult } from "../../engine/ports/world.ts";
 import { createRig, done } from "./rig.ts";
+import { withEvents } from "./with-events.ts";
 
 const work = { work: () => done("x") };
 const twoSteps = {
@@ -16,40 +17,29 @@ const twoSteps = {
 function refusing(type: EventType, error: BatonError, times: number) {
   let left = times;
   const isRefused = (eventType: EventType) => eventType === type && left > 0 && left-- > 0;
-  return (world: World): World => ({
-    ...world,
-    forTenant: (tenantId) => {
-      const store = world.forTenant(tenantId);
-      return {
-        ...store,
-        events: {
-          ...store.events,
-          create: async (runId, event, params) => {
-            if (isRefused(event.eventType)) throw error;
-            return store.events.create(runId, event, params);
-          },
-          createBatch: async (runId, events, params) => {
-            const ids = new Set<unknown>();
-            const refused = events.map(({ eventType, correlationId }) => {
-              // Nothing of an entity commits behind a refused item of it.
-              if (isRefused(eventType)) ids.add(correlationId);
-              return ids.has(correlationId);
-            });
-            const taken = events.filter((_, i) => refused[i] !== true);
-            const empty = { results: [], allocated: 0, events: [], hasMore: false };
-            const result =
-              taken.length === 0 ? empty : await store.events.createBatch(runId, taken, params);
-            const rest = [...result.results];
-            const results = refused.map((is): BatchItemResult => {
-              const next = is ? undefined : rest.shift();
-              return next ?? { kind: "refused", error };
-            });
-            return { ...result, results };
-          },
-        },
-      };
+  return withEvents((events) => ({
+    create: async (runId, event, params) => {
+      if (isRefused(event.eventType)) throw error;
+      return events.create(runId, event, params);
     },
-  });
+    createBatch: async (runId, batch, params) => {
+      const ids = new Set<unknown>();
+      const refused = batch.map(({ eventType, correlationId }) => {
+        // Nothing of an entity commits behind a refused item of it.
+        if (isRefused(eventType)) ids.add(correlationId);
+        return ids.has(correlationId);
+      });
+      const taken = batch.filter((_, i) => refused[i] !== true);
+      const empty = { results: [], allocated: 0, events: [], hasMore: false };
+      const result = taken.length === 0 ? empty : await events.createBatch(runId, taken, params);
+      const rest = [...result.results];
+      const results = refused.map((is): BatchItemResult => {
+        const next = is ? undefined : rest.shift();
+        return next ?? { kind: "refused", error };
+      });
+      return { ...result, results };
+    },
+  }));
 }
 
 const conflict = new BatonError("ENTITY_CONFLICT", "no");

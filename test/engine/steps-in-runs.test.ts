@@ -4,6 +4,7 @@ import type { StepOutcome } from "../../engine/ports/steps.ts";
 import { BatonError } from "../../engine/errors.ts";
 import { createRig, done, fails } from "./rig.ts";
 import type { Rig, RigOptions } from "./rig.ts";
+import { withEvents } from "./with-events.ts";
 import type { Program } from "./fake-sandbox.ts";
 
 const HOUR = 3_600_000;
@@ -135,23 +136,13 @@ describe("a background step's message", () => {
         },
       },
       ...background,
-      wrap: (world) => ({
-        ...world,
-        forTenant: (tenantId) => {
-          const store = world.forTenant(tenantId);
-          return {
-            ...store,
-            events: {
-              ...store.events,
-              create: async (runId, event, params) => {
-                const result = await store.events.create(runId, event, params);
-                if (event.eventType === "step_started") order.push("start committed");
-                return result;
-              },
-            },
-          };
+      wrap: withEvents((events) => ({
+        create: async (runId, event, params) => {
+          const result = await events.create(runId, event, params);
+          if (event.eventType === "step_started") order.push("start committed");
+          return result;
         },
-      }),
+      })),
     });
     const run = await rig.start();
     await rig.runOut(run);
@@ -173,22 +164,12 @@ describe("a background step's message", () => {
         },
       },
       settings: { inlineStepsMax: 0, optimisticBackgroundStart: true },
-      wrap: (world) => ({
-        ...world,
-        forTenant: (tenantId) => {
-          const store = world.forTenant(tenantId);
-          return {
-            ...store,
-            events: {
-              ...store.events,
-              create: async (runId, event, params) => {
-                if (event.eventType === "step_started") order.push("start");
-                return store.events.create(runId, event, params);
-              },
-            },
-          };
+      wrap: withEvents((events) => ({
+        create: async (runId, event, params) => {
+          if (event.eventType === "step_started") order.push("start");
+          return events.create(runId, event, params);
         },
-      }),
+      })),
     });
     await played(options(3));
     expect(order.splice(0)).toEqual(["body", "start"]);
@@ -302,24 +283,13 @@ describe("a background step's message", () => {
       programs: { main: caught },
       steps: { work: () => done("x") },
       ...background,
-      wrap: (world) => ({
-        ...world,
-        forTenant: (tenantId) => {
-          const store = world.forTenant(tenantId);
-          return {
-            ...store,
-            events: {
-              ...store.events,
-              create: async (runId, event, params) => {
-                if (event.eventType !== "step_started")
-                  return store.events.create(runId, event, params);
-                failures += 1;
-                throw new BatonError("WORLD_UNAVAILABLE", "down");
-              },
-            },
-          };
+      wrap: withEvents((events) => ({
+        create: async (runId, event, params) => {
+          if (event.eventType !== "step_started") return events.create(runId, event, params);
+          failures += 1;
+          throw new BatonError("WORLD_UNAVAILABLE", "down");
         },
-      }),
+      })),
     });
     const run = await rig.start();
     await rig.runOut(run);
@@ -334,24 +304,14 @@ describe("a background step's message", () => {
       programs: { main: one },
       steps: { work: () => done("x") },
       ...background,
-      wrap: (world) => ({
-        ...world,
-        forTenant: (tenantId) => {
-          const store = world.forTenant(tenantId);
-          return {
-            ...store,
-            events: {
-              ...store.events,
-              create: async (runId, event, params) => {
-                if (event.eventType === "step_started" && ++throttled <= 3) {
-                  throw new BatonError("THROTTLED", "less", { retryAfterMs: 500 });
-                }
-                return store.events.create(runId, event, params);
-              },
-            },
-          };
+      wrap: withEvents((events) => ({
+        create: async (runId, event, params) => {
+          if (event.eventType === "step_started" && ++throttled <= 3) {
+            throw new BatonError("THROTTLED", "less", { retryAfterMs: 500 });
+          }
+          return events.create(runId, event, params);
         },
-      }),
+      })),
     });
     expect(output).toBe("x");
     expect(rig.attempts).toHaveLength(1);
