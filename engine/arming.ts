@@ -67,6 +67,7 @@ export async function armNearDue(state: DeliveryState): Promise<void> {
 async function arm(state: DeliveryState, waits: readonly TimedWait[]): Promise<void> {
   const { clock, world } = state.engine.parts;
   const sends: Send[] = [];
+  const nearDue: Send[] = [];
   const armed: EntityId[] = [];
   for (const wait of waits) {
     if (state.timedWaits.has(wait.waitId) || armed.includes(wait.waitId)) continue;
@@ -74,12 +75,12 @@ async function arm(state: DeliveryState, waits: readonly TimedWait[]): Promise<v
     const send = timerOf(state.run, wait, { sender, nowMs: clock.now() });
     if (send === null) continue;
     armed.push(wait.waitId);
-    if (!wasSentByThisProcess(state, sender, send)) sends.push(send);
+    if (wasSentByThisProcess(state, sender, send)) continue;
+    sends.push(send);
+    if (sender.kind === "may_hold_timer") nearDue.push(send);
   }
   if (sends.length > 0) await world.queue.sendBatch(sends);
-  for (const send of sends) {
-    state.engine.memory.nearDueKeys.add(nearDueKey(state, send));
-  }
+  for (const send of nearDue) state.engine.memory.nearDueKeys.add(nearDueKey(state, send));
   state.counts.messagesSent += sends.length;
   // Only now: a failed send commits nothing and is made again.
   for (const waitId of armed) state.timedWaits.add(waitId);

@@ -20,7 +20,7 @@ export type Orchestrator = (
 const ORCHESTRATORS: ReadonlyMap<number, Orchestrator> = new Map([[SPEC_VERSION, deliver]]);
 
 /** The orchestrator of a version; `RUN_NOT_SUPPORTED` if this build has none. */
-export function orchestratorFor(specVersion: number): Orchestrator {
+function orchestratorFor(specVersion: number): Orchestrator {
   const orchestrator = ORCHESTRATORS.get(specVersion);
   if (orchestrator !== undefined) return orchestrator;
   throw new BatonError("RUN_NOT_SUPPORTED", "no orchestrator drives runs of this version", {

@@ -30,7 +30,7 @@ export function orchestratorMessage(
 }
 
 /** The key of a step's message, for its whole life. */
-export function stepKey(step: StepState): string {
+function stepKey(step: StepState): string {
   return `step:${step.stepId}`;
 }
 
