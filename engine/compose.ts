@@ -30,7 +30,7 @@ import { Vault } from "../tenants/vault.ts";
 import { silentLog, systemClock, systemRandom } from "../worlds/platform.ts";
 import type { RunHandle, RunOutcome } from "./client.ts";
 import { assertNever } from "./assert.ts";
-import { BatonError } from "./errors.ts";
+import { BatonError, isBatonError } from "./errors.ts";
 import { runIdOf, tenantIdOf } from "./ids.ts";
 import type { BundleHash, TenantId } from "./ids.ts";
 import type { Clock, Log, Random } from "./ports/host.ts";
@@ -76,6 +76,14 @@ export interface StartOptions {
   readonly attributes?: Readonly<Record<string, string>>;
 }
 
+export interface ResumeOptions {
+  readonly tenantId?: string;
+  /** Repeats of one resume under one id are one payload. */
+  readonly resumeId?: string;
+  /** How long to wait for a hook to hold the token; by default it has to be there. */
+  readonly waitMs?: number;
+}
+
 /** A run, as platform code sees it. Nothing is read until it is asked. */
 export interface Run {
   readonly runId: string;
@@ -99,7 +107,7 @@ export interface Baton {
   resumeHook(
     token: string,
     payload: unknown,
-    options?: { readonly tenantId?: string; readonly resumeId?: string },
+    options?: ResumeOptions,
   ): Promise<{ readonly runId: string }>;
   readonly bundles: {
     /** Admits and stores a bundle, and points the alias `live` (or another) at it. */
@@ -117,6 +125,8 @@ export interface Baton {
 }
 
 const LIVE_ALIAS = "live";
+/** Between two looks for a hook that a caller waits for. */
+const HOOK_LOOK_MS = 50;
 const DELIVERIES: ConsumeOptions = { orchestratorsMax: 64, stepsMax: 64 };
 
 /** Opens an embedded Baton and begins to take deliveries. */
@@ -149,7 +159,7 @@ export async function createBaton(options: BatonOptions): Promise<Baton> {
     await world.close();
   };
   return {
-    ...callsOf(engine, tenants, world),
+    ...callsOf(engine, tenants, { world, clock }),
     bundles: { deploy: (bundle, of = {}) => deploy(admission, bundle, of) },
     tenants: registry,
     usage: (tenantId = DEFAULT_TENANT) => usage.of(tenantIdOf(tenantId)),
@@ -167,7 +177,7 @@ async function openVault(keyFolder: string): Promise<Vault> {
 function callsOf(
   engine: EngineRuntime,
   tenants: TenantPolicy,
-  world: World,
+  { world, clock }: { readonly world: World; readonly clock: Clock },
 ): Pick<Baton, "start" | "getRun" | "resumeHook"> {
   return {
     start: async (workflow, args, options = {}) => {
@@ -185,13 +195,21 @@ function callsOf(
     },
     getRun: (runId, of = {}) => runOf(engine.getRun(tenantOf(of), runId)),
     resumeHook: async (token, payload, of = {}) => {
-      const hook = await engine.resumeHook({
+      const resume = {
         tenantId: tenantOf(of),
         token,
         payload: stepCodec.encode(payload, "hook payload", NO_REALM),
         ...(of.resumeId === undefined ? {} : { resumeId: of.resumeId }),
-      });
-      return { runId: hook.runId };
+      };
+      const deadlineMs = clock.now() + (of.waitMs ?? 0);
+      for (;;) {
+        try {
+          return { runId: (await engine.resumeHook(resume)).runId };
+        } catch (error) {
+          if (!isBatonError(error, "HOOK_NOT_FOUND") || clock.now() >= deadlineMs) throw error;
+        }
+        await new Promise<void>((resolve) => void clock.setTimer(HOOK_LOOK_MS, resolve));
+      }
     },
   };
 }

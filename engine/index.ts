@@ -1,4 +1,4 @@
-/** What outsiders may import of the engine's data types; `compose.ts` adds the running thing. */
+/** What outsiders may import: the embedded library, and the data types of its surface. */
 export * from "./ids.ts";
 export * from "./slots.ts";
 export * from "./events.ts";
@@ -15,3 +15,5 @@ export type { StartRequest, StartResult } from "./start.ts";
 export type { HookResume } from "./intake.ts";
 export { DEFAULT_SETTINGS, settingsOf } from "./settings.ts";
 export type { Settings } from "./settings.ts";
+export { createBaton } from "./compose.ts";
+export type { Baton, BatonOptions, Run, StartOptions } from "./compose.ts";

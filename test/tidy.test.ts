@@ -53,6 +53,15 @@ describe("borders", () => {
   });
 });
 
+describe("documents", () => {
+  it("every file that ARCHITECTURE.md names is there", () => {
+    const text = readFileSync("ARCHITECTURE.md", "utf8");
+    const named = [...text.matchAll(/`((?:engine|sandbox|worlds|tenants|test)\/[\w./-]*)`/g)];
+    const missing = named.map((match) => match[1] ?? "").filter((path) => !existsSync(path));
+    expect(missing).toEqual([]);
+  });
+});
+
 describe("names and words", () => {
   it("no file is called utils, common, helpers, manager, service or handler", () => {
     const wrong = files.filter((file) =>
