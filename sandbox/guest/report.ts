@@ -92,7 +92,7 @@ function doneText(done: Done | null): string {
   return `{"ok":${done.ok},"text":${jsonOf(done.text)},"code":${jsonOf(done.code)}}`;
 }
 
-function lineText(line: Line): string {
+export function lineText(line: Line): string {
   return `{"level":"${line.level}","text":${jsonOf(line.text)}}`;
 }
 

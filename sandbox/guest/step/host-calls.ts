@@ -1,0 +1,103 @@
+/** Calls of a step's body to the host: numbered, open until the host settles them or they end. */
+import { decode } from "../decode.ts";
+import { QuotaExceededError } from "../errors.ts";
+import {
+  MapConstructor,
+  PromiseConstructor,
+  isError,
+  list,
+  mapDelete,
+  mapForEach,
+  mapGet,
+  mapSet,
+  mapSize,
+  push,
+} from "../primordials.ts";
+import type { Realm } from "../realm.ts";
+
+/** What a call says beyond its kind and number, as JSON members: `"ms":5`. */
+export interface CallText {
+  readonly kind: string;
+  readonly members: string;
+}
+
+interface OpenCall {
+  readonly resolve: (text: string) => void;
+  readonly reject: (reason: unknown) => void;
+}
+
+export class HostCalls {
+  readonly #realm: Realm;
+  readonly #open = new MapConstructor<number, OpenCall>();
+  #openMax = 0;
+  #count = 0;
+  #asked = list<string>();
+  #cancelled = list<number>();
+
+  constructor(realm: Realm) {
+    this.#realm = realm;
+  }
+
+  start(openMax: number): void {
+    this.#openMax = openMax;
+  }
+
+  /** The call's number and the text that settles it. */
+  ask(call: CallText): { readonly n: number; readonly answer: Promise<string> } {
+    const used = mapSize(this.#open);
+    if (used >= this.#openMax) {
+      throw new QuotaExceededError(
+        `the step waits for ${used} timers, requests and streams; ${this.#openMax} are allowed`,
+        { code: "QUOTA_EXCEEDED", limit: "callsOpenMax", used, allowed: this.#openMax },
+      );
+    }
+    const n = this.#count;
+    this.#count += 1;
+    push(
+      this.#asked,
+      `{"k":"${call.kind}","n":${n}${call.members === "" ? "" : ","}${call.members}}`,
+    );
+    const answer = new PromiseConstructor<string>((resolve, reject) => {
+      mapSet(this.#open, n, { resolve, reject });
+    });
+    return { n, answer };
+  }
+
+  settle(n: number, ok: boolean, text: string): void {
+    const call = mapGet(this.#open, n);
+    if (call === undefined) return;
+    mapDelete(this.#open, n);
+    if (ok) call.resolve(text);
+    else call.reject(this.#errorOf(text));
+  }
+
+  /** Ends a call; with a reason, its waiter sees that. */
+  cancel(n: number, reason?: unknown): void {
+    const call = mapGet(this.#open, n);
+    if (call === undefined) return;
+    mapDelete(this.#open, n);
+    push(this.#cancelled, n);
+    if (reason !== undefined) call.reject(reason);
+  }
+
+  cancelAll(reason: unknown): void {
+    const numbers = list<number>();
+    mapForEach(this.#open, (_, n) => push(numbers, n));
+    for (let i = 0; i < numbers.length; i++) this.cancel(numbers[i]!, reason);
+  }
+
+  takeNew(): { readonly asked: readonly string[]; readonly cancelled: readonly number[] } {
+    const news = { asked: this.#asked, cancelled: this.#cancelled };
+    this.#asked = list();
+    this.#cancelled = list();
+    return news;
+  }
+
+  #errorOf(text: string): unknown {
+    try {
+      return decode(text, this.#realm);
+    } catch (error) {
+      return isError(error) ? error : new Error("a host call failed");
+    }
+  }
+}
