@@ -75,7 +75,8 @@ class Encoder {
   private readonly keys = list<string>();
   private readonly depths = list<number>();
   private readonly lenient = list<boolean>();
-  private charsUsed = PREFIX_BYTES + 2;
+  /** Brackets and commas included: n elements have n - 1 commas. */
+  private charsUsed = PREFIX_BYTES + 1;
 
   constructor(what: string, realm: Realm, limits: EncodeLimits) {
     this.what = what;

@@ -90,7 +90,15 @@ function digestOf(prefix: Uint8Array | null, message: Uint8Array, length: number
   for (let at = 0; at < end; at += BLOCK) compress(state, padded, at);
   const bytes = new Bytes(32);
   for (let i = 0; i < 32; i++) bytes[i] = state[i >> 2]! >>> (24 - (i & 3) * 8);
+  wipe(padded, end);
+  wipe(state, 8);
+  wipe(schedule, 64);
   return bytes;
+}
+
+/** Keys do not stay behind in freed memory, where they would also swell every snapshot. */
+function wipe(array: Uint8Array | Uint32Array, length: number): void {
+  for (let i = 0; i < length; i++) array[i] = 0;
 }
 
 export function sha256(message: Uint8Array, length: number): Uint8Array {
@@ -108,5 +116,10 @@ export function hmac(key: Uint8Array, message: string): Uint8Array {
   }
   const bytes = new Bytes(message.length);
   for (let i = 0; i < message.length; i++) bytes[i] = charCodeAt(message, i);
-  return digestOf(outer, digestOf(inner, bytes, message.length), 32);
+  const innerDigest = digestOf(inner, bytes, message.length);
+  const digest = digestOf(outer, innerDigest, 32);
+  wipe(inner, BLOCK);
+  wipe(outer, BLOCK);
+  wipe(innerDigest, 32);
+  return digest;
 }

@@ -12,7 +12,6 @@ import { rejected, settlement, textOfThrown, textOfValue } from "./guest.ts";
 import type { Guest } from "./guest.ts";
 import {
   SetConstructor,
-  WeakMapConstructor,
   apply,
   define,
   defineFixed,
@@ -28,8 +27,6 @@ import {
   setHas,
   setSize,
   stringSlice,
-  weakGet,
-  weakSet,
 } from "./primordials.ts";
 import { addField, noFields } from "./realm.ts";
 import type { Kind, Reduced } from "./realm.ts";
@@ -50,10 +47,39 @@ interface StepTarget {
   readonly boundArgs: readonly unknown[];
 }
 
+// oxlint-disable-next-line typescript/no-extraneous-class
+class ReturnsItsArgument {
+  constructor(value: object) {
+    // oxlint-disable-next-line no-constructor-return -- so a subclass's private field lands on it
+    return value;
+  }
+}
+
+/**
+ * What a proxy stands for, in a private field on the proxy itself. Not a WeakMap: the engine drops
+ * a dead key's entry only when it collects cycles, so a workflow that makes a proxy for each call
+ * would seem to grow.
+ */
+class TargetStamp extends ReturnsItsArgument {
+  #target: StepTarget;
+
+  private constructor(proxy: object, target: StepTarget) {
+    super(proxy);
+    this.#target = target;
+  }
+
+  static put(proxy: object, target: StepTarget): object {
+    return new TargetStamp(proxy, target);
+  }
+
+  static of(value: object): StepTarget | undefined {
+    return #target in value ? value.#target : undefined;
+  }
+}
+
 export class Steps implements Kind {
   readonly tag = "StepFunction";
   readonly #guest: Guest;
-  readonly #targets = new WeakMapConstructor<object, StepTarget>();
   /** What the bundle declares; if it declares nothing, any well-formed id is taken. */
   readonly #declared = new SetConstructor<string>();
   readonly #seen = new SetConstructor<string>();
@@ -94,7 +120,7 @@ export class Steps implements Kind {
   }
 
   reduce(value: object): Reduced | null {
-    const target = typeof value === "function" ? weakGet(this.#targets, value) : undefined;
+    const target = typeof value === "function" ? TargetStamp.of(value) : undefined;
     if (target === undefined) return null;
     const fields = addField(noFields(), "stepId", target.stepId);
     if (target.closureVars !== null) {
@@ -129,7 +155,7 @@ export class Steps implements Kind {
     const proxy = function (this: unknown, ...args: unknown[]): Promise<unknown> {
       return call(this, args);
     } as StepFunction;
-    weakSet(this.#targets, proxy, target);
+    TargetStamp.put(proxy, target);
     defineFixed(proxy, "stepId", target.stepId);
     define(proxy, "name", nameOf(target.stepId), false);
     const bind = (self: unknown, ...args: unknown[]): StepFunction =>

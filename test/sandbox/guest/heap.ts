@@ -4,7 +4,7 @@ import { createRequire } from "node:module";
 import { decodeText, encodeText } from "../../../sandbox/host-codec.ts";
 import { Instance } from "../../../sandbox/instance.ts";
 import type { Ask, GuestCommand, Report } from "../../../sandbox/protocol.ts";
-import { compileModule } from "../../../sandbox/wasm.ts";
+import { STACK_TOP, compileModule } from "../../../sandbox/wasm.ts";
 
 const require = createRequire(import.meta.url);
 export const libraryCode = readFileSync(require.resolve("#built/guest/workflow.js"), "utf8");
@@ -137,6 +137,17 @@ export class TestHeap {
     const { done } = this.report();
     if (done === null) throw new Error("the workflow has not ended");
     return { ok: done.ok, value: decodeText(done.text) };
+  }
+
+  /** Bytes in pages of 4 KiB that are not all zero: what a snapshot would have to hold. */
+  usedBytes(): number {
+    const { bytes } = this.instance;
+    const page = Buffer.alloc(4096);
+    let used = 0;
+    for (let at = STACK_TOP; at < bytes.length; at += 4096) {
+      if (!bytes.subarray(at, at + 4096).equals(page.subarray(0, bytes.length - at))) used += 4096;
+    }
+    return used;
   }
 
   /** Ids of what was newly asked for, in order. */
