@@ -290,7 +290,12 @@ class Decoder {
     if (typeof key !== "string" || key === "__proto__") {
       throw invalid("has an object with a key that is not allowed");
     }
-    define(target, key, this.value(index));
+    const value = this.value(index);
+    // Awaiting it would call the function: whoever sends a payload would choose a step to run.
+    if (key === "then" && typeof value === "function") {
+      throw invalid("has an object that poses as a promise");
+    }
+    define(target, key, value);
   }
 
   private value(index: unknown): unknown {
