@@ -209,16 +209,12 @@ export const prototypeAttacks: readonly Attack[] = [
   {
     name: "a subclassed Promise with its own species resolves nothing of the library",
     row: "own",
-    program: {
-      ...bundle(
-        BODY,
-        `${TOP}
-        Object.defineProperty(Promise, Symbol.species, { configurable: true, get() {
-          return class { constructor(run) { run(() => {}, () => {}); } then() { return this; } }; } });`,
-      ),
-      answers: ANSWERS,
-    },
-    innocent: INNOCENT,
+    program: bundle(
+      `return [await step("left")("a"), await step("right")("b")];`,
+      `Object.defineProperty(Promise, Symbol.species, { configurable: true, get() {
+        return class { constructor(run) { run(() => {}, () => {}); } then() { return this; } }; } });`,
+    ),
+    innocent: bundle(`return [await step("left")("a"), await step("right")("b")];`),
     weakening: "host_realm",
     succeeded: swayed,
   },

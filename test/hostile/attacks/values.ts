@@ -175,7 +175,6 @@ export const ingoing: readonly Attack[] = [
     "a deep payload is data",
     `[${Array.from({ length: DEEP }, (_, i) => `[${i + 1}]`).join(",")},1]`,
   ),
-  incoming("a deep JSON text is an error", "[".repeat(DEEP) + "]".repeat(DEEP)),
   incoming("an index out of range is an error", `[[99]]`),
   incoming("a negative index of no meaning is an error", `[[-99]]`),
   incoming("a fractional index is an error", `[[0.5]]`),

@@ -92,15 +92,9 @@ function walk(root: unknown): string | null {
     return fields(value);
   };
   const walkMap = (map: ReadonlyMap<unknown, unknown>) => {
-    if (
-      Object.getPrototypeOf(map)?.entries !== undefined &&
-      "entries" in map.constructor.prototype
-    ) {
-      if (Object.hasOwn(map.constructor.prototype as object, "entries")) {
-        const isBuiltIn = /native code/.test(String(map.entries));
-        if (!isBuiltIn) return "the iterator is the guest's";
-      }
-    }
+    const kind = map.constructor.prototype as object;
+    const isSubclass = Object.hasOwn(kind, "entries") && !Object.hasOwn(kind, "forEach");
+    if (isSubclass) return "the iterator is the guest's";
     for (const [key, value] of map) {
       const why = seen(key) ?? seen(value);
       if (why !== null) return why;
