@@ -26,7 +26,7 @@ export default defineConfig({
       },
       project("unit", ["engine", "sandbox", "tenants"], 30_000),
       project("worlds", ["worlds"], 60_000),
-      project("sim", ["sim", "scenarios"], 120_000),
+      project("sim", ["sim", "scenarios", "histories"], 120_000),
       project("e2e", ["e2e"], 180_000),
     ],
   },
