@@ -42,6 +42,8 @@ export interface Play {
   readonly script?: readonly Scripted[];
   readonly settings?: Partial<Settings>;
   readonly workers?: number;
+  /** Where something would go on for ever. */
+  readonly horizonMs?: number;
   /** A World that differs on purpose, as no fault of the list does. */
   readonly world?: Mutant;
 }
@@ -100,6 +102,7 @@ export async function played(play: Play, seed: string, isCold: boolean): Promise
       faults,
       settings: { ...DEFAULTS, ...play.settings, isCold },
       workers: play.workers ?? 1,
+      ...(play.horizonMs === undefined ? {} : { horizonMs: play.horizonMs }),
       print: null,
     },
     { ...parts, mutant: play.world ?? null },

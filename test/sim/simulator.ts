@@ -65,6 +65,8 @@ export interface ScheduleOptions {
   readonly faults?: Faults;
   readonly settings?: Partial<Settings>;
   readonly workers?: number;
+  /** Virtual ms after which the schedule ends, whatever is still to happen. */
+  readonly horizonMs?: number;
   /** Where the lines of a timeline go; null: none is kept. */
   readonly print: ((line: string) => void) | null;
 }
@@ -121,7 +123,7 @@ class Schedule {
     for (let i = 0; i < workers; i++) this.#startWorker(`worker-${i}`);
     this.#startClients();
     const ended = await this.#clock.run({
-      untilMs: START_MS + HORIZON_MS,
+      untilMs: START_MS + (this.#options.horizonMs ?? HORIZON_MS),
       stepsMax: STEPS_MAX,
       isDone: () => false,
     });
