@@ -5,7 +5,7 @@
 import { randomBytes } from "node:crypto";
 import { existsSync, mkdirSync, writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
-import type { NewEvent, RunEvent } from "../../engine/events.ts";
+import type { RunEvent } from "../../engine/events.ts";
 import { newWrappedKey, parseMasterKeys } from "../../tenants/keys.ts";
 import { sealWorld } from "../../tenants/sealed-world.ts";
 import { buildSources } from "../sim/bundle.ts";
@@ -67,7 +67,7 @@ for (const workflow of WORKFLOWS) {
   };
   const sealed: RunEvent[] = [];
   const store = sealWorld(worldHolding(sealed), vaultOf(bundle)).forTenant(ref.tenantId);
-  for (const event of run.events) await store.events.create(ref.runId, event as NewEvent);
+  for (const event of run.events) await store.events.create(ref.runId, event);
   const history: History = {
     ...ref,
     events: sealed.map((event) => withoutBytes(event)),
