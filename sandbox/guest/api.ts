@@ -31,6 +31,7 @@ export interface ApiParts {
   readonly setAttributes: SetAttributes;
   readonly runs: RunHandles;
   readonly getWritable: (options?: object) => object;
+  readonly streamIdOf: (namespace?: unknown) => string;
 }
 
 /** A validator in the form that schema libraries share. */

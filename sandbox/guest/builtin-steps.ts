@@ -15,7 +15,7 @@ export const BUILTIN_STEPS = {
   runWakeUp: "__builtin_run_wake_up",
   /** ({hookToken, streamName, reason}): tells the steps that hold the signal */
   abort: "__builtin_abort",
-  /** (Request that a manual webhook received, Response) */
+  /** (WritableStream that came with a manual webhook's Request, Response) */
   respondWith: "__builtin_respond_with",
   responseJson: "__builtin_response_json",
   responseText: "__builtin_response_text",

@@ -101,10 +101,6 @@ function wipe(array: Uint8Array | Uint32Array, length: number): void {
   for (let i = 0; i < length; i++) array[i] = 0;
 }
 
-export function sha256(message: Uint8Array, length: number): Uint8Array {
-  return digestOf(null, message, length);
-}
-
 /** HMAC-SHA-256 with a key of 32 bytes. `message` is read as Latin-1 text. */
 export function hmac(key: Uint8Array, message: string): Uint8Array {
   const inner = new Bytes(BLOCK);

@@ -30,6 +30,8 @@ type HandleName = "ReadableStream" | "WritableStream";
 export interface Streams {
   readonly kinds: readonly Kind[];
   readonly getWritable: (options?: object) => object;
+  /** The name of the run's stream of a namespace. */
+  readonly streamIdOf: (namespace?: unknown) => string;
   readonly isStream: (value: unknown) => value is object;
   /** A handle that carries its bytes with it. */
   readonly streamOf: (bytes: Uint8Array) => object;
@@ -46,16 +48,19 @@ export function installStreamHandles(scope: object, guest: Guest): Streams {
   }
   const readable = new StreamHandles("ReadableStream", prototypes.ReadableStream);
   const writable = new StreamHandles("WritableStream", prototypes.WritableStream);
+  const streamIdOf = (namespace?: unknown): string => {
+    const suffix = namespaceSuffix(namespace);
+    return `strm_${stringSlice(runOf(guest).runId, "wrun_".length)}_user${suffix}`;
+  };
   return {
     kinds: [readable, writable],
     isStream: (value): value is object => readable.has(value),
     streamOf: (bytes) => readable.handleOf({ bodyInit: bytes }),
     carriedBy: (stream) => own(readable.dataOf(stream), "bodyInit"),
+    streamIdOf,
     getWritable(options) {
-      const suffix = namespaceSuffix(own(options ?? {}, "namespace"));
-      const { runId } = runOf(guest);
-      const name = `strm_${stringSlice(runId, "wrun_".length)}_user${suffix}`;
-      return writable.handleOf({ name, runId });
+      const name = streamIdOf(own(options ?? {}, "namespace"));
+      return writable.handleOf({ name, runId: runOf(guest).runId });
     },
   };
 }

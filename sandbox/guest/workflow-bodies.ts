@@ -12,6 +12,8 @@ export function workflowBodies(streams: Streams, steps: Steps): BodyTools {
   return {
     isStream: streams.isStream,
     streamOf: streams.streamOf,
+    respond: (writable, response) =>
+      steps.callBuiltin(BUILTIN_STEPS.respondWith, [writable, response]),
     async read(stream) {
       const carried = streams.carriedBy(stream);
       if (carried !== undefined) return bytesOfPart(carried as BlobPart);

@@ -104,6 +104,7 @@ export function boot(hostCall: HostCall): Dispatch {
     setAttributes: createSetAttributes(guest),
     runs,
     getWritable: streams.getWritable,
+    streamIdOf: streams.streamIdOf,
   };
   installLibrary(scope, parts, { classes, workflows });
   return createDispatch(guest, createWorkflowRun(guest, workflows), () =>
@@ -136,6 +137,7 @@ function installLibrary(scope: object, parts: ApiParts, registries: Registries):
   defineFixed(scope, SymbolFor("WORKFLOW_SLEEP"), parts.sleep);
   defineFixed(scope, SymbolFor("WORKFLOW_CREATE_HOOK"), parts.createHook);
   defineFixed(scope, SymbolFor("WORKFLOW_SET_ATTRIBUTES"), parts.setAttributes);
+  defineFixed(scope, SymbolFor("WORKFLOW_GET_STREAM_ID"), parts.streamIdOf);
   Object.defineProperty(scope, SymbolFor("WORKFLOW_CONTEXT"), {
     get: () => workflowMetadata(parts.guest),
     configurable: false,

@@ -64,6 +64,11 @@ export class StepStreams {
     return {
       isStream: (value): value is object => value instanceof ReadableStream,
       streamOf: (bytes) => this.#carrying(bytes),
+      respond: async (writable, response) => {
+        const args = textOfValue(this.#guest, [writable, response], "a webhook's response");
+        const members = `"op":"respondWith","args":${jsonOf(args)}`;
+        await this.#calls.ask({ kind: "api", members }).answer;
+      },
       read: async (stream) => {
         const parts: Uint8Array[] = [];
         for await (const part of stream as ReadableStream<BlobPart>) parts.push(bytesOfPart(part));

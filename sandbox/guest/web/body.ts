@@ -10,6 +10,8 @@ export interface BodyTools {
   isStream(value: unknown): value is object;
   /** A stream that gives these bytes. */
   streamOf(bytes: Uint8Array): object;
+  /** Answers a webhook's request; `writable` came with it. */
+  respond(writable: object, response: unknown): Promise<unknown>;
   /** All bytes of a stream that was made elsewhere. */
   read(stream: object): Promise<Uint8Array>;
 }

@@ -1,6 +1,14 @@
 /** How web types cross in payloads. Data under each tag is the Workflow SDK's. */
 import { SerializationError } from "../errors.ts";
-import { getter, own, unbound } from "../primordials.ts";
+import {
+  WeakMapConstructor,
+  define,
+  getter,
+  own,
+  unbound,
+  weakGet,
+  weakSet,
+} from "../primordials.ts";
 import { EMPTY_TEXT, addField, noFields } from "../realm.ts";
 import type { Fields, Kind } from "../realm.ts";
 import { bodyTools } from "./body.ts";
@@ -61,6 +69,10 @@ function contentFrom(body: unknown): BodyContent {
   return bodyTools().isStream(body) ? { stream: body } : null;
 }
 
+/** The field of a Request whose webhook waits for the workflow's own answer. */
+const RESPONSE_WRITABLE = "responseWritable";
+const responders = new WeakMapConstructor<object, object>();
+
 const requestKind: Kind = {
   tag: "Request",
   reduce(value) {
@@ -68,6 +80,8 @@ const requestKind: Kind = {
     const fields = addField(noFields(), "method", value.method);
     addField(fields, "url", value.url);
     addField(fields, "headers", value.headers);
+    const writable = weakGet(responders, value);
+    if (writable !== undefined) addField(fields, RESPONSE_WRITABLE, writable);
     return { tag: "Request", fields: addBody(fields, value.content) };
   },
   revive(data) {
@@ -76,6 +90,13 @@ const requestKind: Kind = {
       method: own(data, "method") as string,
       headers: own(data, "headers") as GuestHeaders,
     });
+    const writable = own(data, RESPONSE_WRITABLE);
+    if (typeof writable === "object" && writable !== null) {
+      weakSet(responders, request, writable);
+      define(request, "respondWith", (response: unknown) =>
+        bodyTools().respond(writable, response),
+      );
+    }
     return request.withContent(contentFrom(own(data, "body")));
   },
 };

@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest";
+import { OpaqueValue, RUN_CLASS_ID } from "../../../sandbox/host-codec.ts";
 import { CREATED_AT, TestHeap } from "./heap.ts";
 
 describe("payloads", () => {
@@ -130,6 +131,89 @@ describe("what a hook is asked with", () => {
     const text = `[["Request",1],{"method":2,"url":3,"headers":4,"body":5},"POST","https://a.example/",["Headers",6],["ReadableStream",7],[],{"bodyInit":8},"{\\"a\\":1}"]`;
     heap.event("hook_received", ask?.id as string, { payload: text });
     expect(heap.outcome().value).toEqual([true, "TypeError", "POST", { a: 1 }]);
+  });
+});
+
+describe("a webhook that answers by hand", () => {
+  it("answers through a step of the library, which gets what came with the request", () => {
+    const heap = TestHeap.running(`
+      const hook = createWebhook({ respondWith: "manual" });
+      const request = await hook; await request.respondWith(new Response("yes", { status: 201 }));
+      await step("pass on", request);`);
+    const text = `[["Request",1],{"method":2,"url":3,"headers":4,"body":5,"responseWritable":6},"GET","https://a.example/",["Headers",8],null,["WritableStream",7],{"name":9},[],"strm_answer"]`;
+    heap.event("hook_received", heap.ids()[0] as string, { payload: text });
+    const [respond] = heap.steps();
+    expect(respond?.name).toBe("__builtin_respond_with");
+    const [writable, response] = (respond?.args ?? []) as OpaqueValue[];
+    expect(writable?.data).toEqual({ name: "strm_answer" });
+    expect(response?.data).toMatchObject({ status: 201 });
+    heap.completes(respond?.id as string);
+    const [passed] = heap.steps();
+    const [request] = (passed?.args ?? []) as OpaqueValue[];
+    expect(request?.data).toHaveProperty("responseWritable");
+  });
+});
+
+describe("streams in a workflow", () => {
+  it("are handles: they can be passed on, not used", () => {
+    const heap = TestHeap.running(`
+      const writable = getWritable({ namespace: "log" });
+      const seen = [];
+      for (const use of [() => writable.getWriter(), () => new ReadableStream(), () => getWritable({ namespace: "" })])
+        try { use() } catch (e) { seen.push(e.name) }
+      const back = await step("write", writable);
+      return [seen, back === writable, back instanceof WritableStream];`);
+    const [write] = heap.steps();
+    const [handle] = (write?.args ?? []) as OpaqueValue[];
+    expect(handle).toMatchObject({
+      tag: "WritableStream",
+      data: { name: "strm_01HF7YAT00TEST00000000000A_user_log" },
+    });
+    heap.completes(write?.id as string, handle);
+    expect(heap.outcome().value).toEqual([
+      ["NotAvailableError", "NotAvailableError", "TypeError"],
+      false,
+      true,
+    ]);
+  });
+});
+
+describe("what runs as a step of the library", () => {
+  it("fetch, start and what a Run is asked", () => {
+    const heap = TestHeap.running(`
+      const response = await lib.workflow.fetch("https://a.example", { method: "POST" });
+      const run = await lib.api.start(main, [1, 2]);
+      return [response.status, await response.text(), run.runId, await run.returnValue,
+        lib.api.getRun("wrun_y").runId];`);
+    const [fetched] = heap.steps();
+    expect(fetched).toMatchObject({
+      name: "__builtin_fetch",
+      args: ["https://a.example", { method: "POST" }],
+    });
+    const text = `[["Response",1],{"status":2,"statusText":3,"headers":4,"body":5},200,"",["Headers",6],["ReadableStream",7],[],{"bodyInit":8},"hello"]`;
+    heap.event("step_completed", fetched?.id as string, { payload: text });
+    const [start] = heap.steps();
+    expect(start).toMatchObject({
+      name: "__builtin_start",
+      args: [{ workflowId: "workflow//./test//main" }, [1, 2], undefined],
+    });
+    const run = new OpaqueValue("Instance", { classId: RUN_CLASS_ID, data: { runId: "wrun_x" } });
+    heap.completes(start?.id as string, run);
+    const [field] = heap.steps();
+    expect(field).toMatchObject({ name: "__builtin_run_field", args: ["wrun_x", "returnValue"] });
+    heap.completes(field?.id as string, 42);
+    expect(heap.outcome().value).toEqual([200, "hello", "wrun_x", 42, "wrun_y"]);
+  });
+
+  it("what belongs outside of workflows says so", () => {
+    const heap = TestHeap.running(`
+      const seen = [];
+      for (const call of [() => lib.api.resumeHook("t"), () => lib.api.getHookByToken("t"),
+        () => lib.api.registerLifecycleHooks({}), () => defineHook().resume("t"),
+        () => lib.workflow.getStepMetadata()])
+        try { await call() } catch (e) { seen.push(e.name) }
+      return seen;`);
+    expect(heap.outcome().value).toEqual(Array.from({ length: 5 }, () => "NotAvailableError"));
   });
 });
 
