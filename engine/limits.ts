@@ -4,6 +4,8 @@
  * What operators may move stands in settings.ts; what a tenant may use is the tenants' part.
  */
 
+import type { HeapLimits } from "./ports/sandbox.ts";
+
 const SECOND = 1_000;
 const HOUR = 3_600 * SECOND;
 const KIB = 1_024;
@@ -83,3 +85,20 @@ export const OUTCOME_PAGE_EVENTS = 200;
 export const OUTCOME_POLL_MS = 500;
 /** Those looks back off to this. */
 export const OUTCOME_POLL_MS_MAX = 5 * SECOND;
+
+/**
+ * What the limits of a heap may be set to, `[min, max]` each: outside of it the sandbox cannot keep
+ * them. Below 6 MiB no heap comes to life; above 128 MiB none is made.
+ */
+export const HEAP_LIMIT_RANGES: {
+  readonly [Name in keyof HeapLimits]: readonly [min: number, max: number];
+} = {
+  heapBytesMax: [6 * KIB * KIB, 128 * KIB * KIB],
+  cpuSoftMs: [1, HOUR],
+  cpuHardMs: [1, HOUR],
+  stackBytesMax: [32 * KIB, 512 * KIB],
+  jobsPerEventMax: [1, 100_000_000],
+  openOperationsMax: [1, 20_000],
+  payloadBytesMax: [1, 32 * KIB * KIB],
+  consoleBytesPerPassMax: [0, KIB * KIB],
+};

@@ -3,9 +3,9 @@
  * What a tenant may use (`HeapLimits`) comes with each request.
  */
 import { BatonError } from "../engine/errors.ts";
+import { HEAP_LIMIT_RANGES } from "../engine/limits.ts";
 import type { HeapLimits, LimitExceeded } from "../engine/ports/sandbox.ts";
 import type { CpuClock } from "./cpu-clock.ts";
-import { HEAP_BYTES_CEILING } from "./wasm.ts";
 
 export const SANDBOX_LIMITS = {
   /** What the host may take beyond a heap's limit for the texts it hands in, so that a heap just
@@ -14,7 +14,7 @@ export const SANDBOX_LIMITS = {
   /** Jobs run between two looks at the clock and at the latches. */
   jobsPerBatch: 200,
   /** A report over this ends the run: a heap cannot hold more than its share of one anyway. */
-  reportBytesMax: 32 << 20,
+  reportBytesMax: HEAP_LIMIT_RANGES.payloadBytesMax[1],
   /** Answers of a heap that its guest library never gives; an exception out of it is one. */
   violationsMax: 0,
   /** Names and values that the guest library passes to `hostCall`. */
@@ -34,21 +34,9 @@ export const SANDBOX_LIMITS = {
   imageBytesMax: 128 << 20,
 } as const;
 
-/** What an operator may set; outside of it the sandbox's own arithmetic does not hold. */
-const RANGES: { readonly [Name in keyof HeapLimits]: readonly [min: number, max: number] } = {
-  heapBytesMax: [6 << 20, HEAP_BYTES_CEILING],
-  cpuSoftMs: [1, 3_600_000],
-  cpuHardMs: [1, 3_600_000],
-  stackBytesMax: [32 << 10, 512 << 10],
-  jobsPerEventMax: [1, 100_000_000],
-  openOperationsMax: [1, 20_000],
-  payloadBytesMax: [1, SANDBOX_LIMITS.reportBytesMax],
-  consoleBytesPerPassMax: [0, 1 << 20],
-};
-
 /** Refuses limits that the sandbox cannot keep. */
 export function checkLimits(limits: HeapLimits): void {
-  for (const [field, [min, max]] of Object.entries(RANGES)) {
+  for (const [field, [min, max]] of Object.entries(HEAP_LIMIT_RANGES)) {
     const used = limits[field as keyof HeapLimits];
     if (used >= min && used <= max) continue;
     throw new BatonError("INVALID_ARGUMENT", `${field} must be from ${min} to ${max}`, {

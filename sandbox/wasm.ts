@@ -11,6 +11,7 @@ import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { InvariantViolation, assert } from "../engine/assert.ts";
+import { HEAP_LIMIT_RANGES } from "../engine/limits.ts";
 
 export const WASM_SHA256 = "105c3bed22d457e43e3d1c3c1c6959fda62a8fe06f0fc8a985303c3a2be72232";
 
@@ -22,7 +23,7 @@ export const STACK_TOP = 5_333_088;
 /** Data, the C stack and 36 KiB of heap: the least memory that the module runs in. */
 export const INITIAL_PAGES = 82;
 /** No heap of any tenant is larger, bytes. */
-export const HEAP_BYTES_CEILING = 128 << 20;
+export const HEAP_BYTES_CEILING = HEAP_LIMIT_RANGES.heapBytesMax[1];
 /** The ceiling, and the host's headroom above it. */
 export const MODULE_PAGES_MAX = HEAP_BYTES_CEILING / WASM_PAGE_BYTES + 32;
 

@@ -6,6 +6,7 @@
  */
 import { z } from "zod";
 import { BatonError } from "../engine/errors.ts";
+import { HEAP_LIMIT_RANGES } from "../engine/limits.ts";
 import type { HeapLimits } from "../engine/ports/sandbox.ts";
 import type { TenantLimits } from "../engine/ports/tenants.ts";
 
@@ -14,20 +15,21 @@ const MIB = 1024 * KIB;
 const GIB = 1024 * MIB;
 const DAY_MS = 86_400_000;
 
-/** A heap is never larger: what its wasm memory is bounded to. */
-export const HEAP_BYTES_MAX = 128 * MIB;
-/** Smaller, no heap comes to life: 5.4 MB are taken before any code runs. */
-const HEAP_BYTES_MIN = 6 * MIB;
-
 const count = z.number().int().min(0).max(Number.MAX_SAFE_INTEGER);
 const limit = count.nullable();
 
+/** A quota that becomes a limit of heaps is kept within what the sandbox can keep. */
+function ofHeaps(name: keyof HeapLimits) {
+  const [min, max] = HEAP_LIMIT_RANGES[name];
+  return z.number().int().min(min).max(max);
+}
+
 export const quotasSchema = z.strictObject({
   /** Linear memory of one heap. Past it the run fails with `HEAP_LIMIT_EXCEEDED`. */
-  heapBytesMax: z.number().int().min(HEAP_BYTES_MIN).max(HEAP_BYTES_MAX),
+  heapBytesMax: ofHeaps("heapBytesMax"),
   /** CPU per consumed event. Past it the run fails with `CPU_LIMIT_EXCEEDED`. */
-  cpuSoftMs: z.number().int().min(1).max(60_000),
-  cpuHardMs: z.number().int().min(1).max(120_000),
+  cpuSoftMs: ofHeaps("cpuSoftMs"),
+  cpuHardMs: ofHeaps("cpuHardMs"),
   /** Past it the tenant's passes wait. */
   cpuMsPerMinuteMax: limit,
   liveHeapBytesMax: limit,
@@ -36,11 +38,11 @@ export const quotasSchema = z.strictObject({
   bundleBytesMax: limit,
   bundlesMax: limit,
   payloadInlineBytesMax: count,
-  payloadBytesMax: count,
+  payloadBytesMax: ofHeaps("payloadBytesMax"),
   eventsWarn: limit,
   eventsMax: limit,
   /** Open steps, waits and hooks of one run. */
-  openOperationsMax: limit,
+  openOperationsMax: ofHeaps("openOperationsMax").nullable(),
   hookPayloadsPerRunPerSecondMax: limit,
   runsDeliveredMax: limit,
   openRunsMax: limit,
@@ -50,7 +52,7 @@ export const quotasSchema = z.strictObject({
   egressBytesPerMinuteMax: limit,
   feedsPerRunMax: limit,
   feedsMax: limit,
-  consoleBytesPerPassMax: limit,
+  consoleBytesPerPassMax: ofHeaps("consoleBytesPerPassMax").nullable(),
   streamBytesPerRunMax: limit,
   /** Hard at twice as much. */
   storedBytesMax: limit,
@@ -139,18 +141,16 @@ const HEAP_FIXED = {
   jobsPerEventMax: 1_000_000,
 } as const;
 
-/** A heap needs a number where a tenant has no limit. */
-const UNLIMITED = Number.MAX_SAFE_INTEGER;
-
 export function heapLimitsOf(quotas: Quotas): HeapLimits {
   return {
     ...HEAP_FIXED,
     heapBytesMax: quotas.heapBytesMax,
     cpuSoftMs: quotas.cpuSoftMs,
     cpuHardMs: quotas.cpuHardMs,
-    openOperationsMax: quotas.openOperationsMax ?? UNLIMITED,
+    openOperationsMax: quotas.openOperationsMax ?? HEAP_LIMIT_RANGES.openOperationsMax[1],
     payloadBytesMax: quotas.payloadBytesMax,
-    consoleBytesPerPassMax: quotas.consoleBytesPerPassMax ?? UNLIMITED,
+    consoleBytesPerPassMax:
+      quotas.consoleBytesPerPassMax ?? HEAP_LIMIT_RANGES.consoleBytesPerPassMax[1],
   };
 }
 

@@ -1,9 +1,11 @@
 import { beforeEach, describe, expect, it } from "vitest";
+import type { ZodType } from "zod";
+import { HEAP_LIMIT_RANGES } from "../../engine/limits.ts";
+import { checkLimits } from "../../sandbox/limits.ts";
 import { bundleHashOf, tenantIdOf } from "../../engine/ids.ts";
 import { TenantPolicy } from "../../tenants/policy.ts";
 import {
   EMBEDDED_QUOTAS,
-  HEAP_BYTES_MAX,
   SERVER_QUOTAS,
   heapLimitsOf,
   quotasOf,
@@ -61,10 +63,26 @@ describe("quotas", () => {
     expect(Object.values(heapLimitsOf(EMBEDDED_QUOTAS)).every(Number.isSafeInteger)).toBe(true);
   });
 
+  it.each([
+    ["embedded", EMBEDDED_QUOTAS],
+    ["server", SERVER_QUOTAS],
+  ])("the %s defaults come to limits that the sandbox keeps", (_name, quotas) => {
+    expect(() => checkLimits(heapLimitsOf(quotas))).not.toThrow();
+  });
+
+  it.each(Object.entries(HEAP_LIMIT_RANGES))("bound %s as the sandbox does", (name, [min, max]) => {
+    const schema = quotasSchema.shape[name as keyof Quotas] as ZodType | undefined;
+    // Two limits of heaps are no quotas: they are the same for all tenants.
+    if (schema === undefined) return;
+    expect(schema.safeParse(max).success).toBe(true);
+    expect(schema.safeParse(max + 1).success).toBe(false);
+    expect(schema.safeParse(min - 1).success).toBe(false);
+  });
+
   it("stop a heap at 128 MiB, whoever sets them", () => {
     const heap = quotasSchema.shape.heapBytesMax;
-    expect(heap.safeParse(HEAP_BYTES_MAX).success).toBe(true);
-    expect(heap.safeParse(HEAP_BYTES_MAX + 1).success).toBe(false);
+    expect(heap.safeParse(128 * MIB).success).toBe(true);
+    expect(heap.safeParse(128 * MIB + 1).success).toBe(false);
     expect(heap.safeParse(1 * MIB).success).toBe(false);
   });
 
