@@ -34,8 +34,6 @@ export interface Program {
   readonly source: string;
   /** Devalue text that answers the step of this name; `fails` makes it the step's error. */
   readonly answers?: Readonly<Record<string, { readonly text: string; readonly fails?: boolean }>>;
-  /** Devalue text that comes in by every open hook. */
-  readonly hookPayload?: string;
   readonly workflowName?: string;
 }
 

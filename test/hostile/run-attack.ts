@@ -144,7 +144,7 @@ function outsideOf(program: Program): Outside {
     startedAt: CREATED_AT,
     answers: {
       step: (name) => program.answers?.[name.split("//").at(-1) ?? ""] ?? { text: `["ok"]` },
-      hook: (_token, nth) => (nth < 3 ? (program.hookPayload ?? `["payload"]`) : null),
+      hook: (_token, nth) => (nth < 3 ? `["payload"]` : null),
     },
     choose: () => 0,
   });

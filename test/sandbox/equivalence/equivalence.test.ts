@@ -6,7 +6,7 @@ import { assert as holds, asyncProperty, constantFrom, integer, nat } from "fast
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { HeapImage, HeapRequest } from "../../../engine/ports/sandbox.ts";
 import { createSandbox } from "../../../sandbox/index.ts";
-import { chooser } from "../hostile/border-fuzz.ts";
+import { chooser } from "../chooser.ts";
 import { Elsewhere } from "./elsewhere.ts";
 import { lasting, leadLive, linesOf, replayCold, requestOf } from "./lead.ts";
 import type { Pass } from "./lead.ts";

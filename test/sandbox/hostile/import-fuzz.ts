@@ -5,7 +5,7 @@
 import { HeapBroken } from "../../../sandbox/imports.ts";
 import { Instance } from "../../../sandbox/instance.ts";
 import { IMPORT_NAMES, STACK_TOP, WASM_PAGE_BYTES, compileModule } from "../../../sandbox/wasm.ts";
-import { chooser } from "./border-fuzz.ts";
+import { chooser } from "../chooser.ts";
 
 const HEAP_BYTES_MAX = 8 << 20;
 const PAGES_MAX = HEAP_BYTES_MAX / WASM_PAGE_BYTES;
