@@ -8,7 +8,8 @@ import { isBatonError } from "../engine/errors.ts";
 import type { Clock, Log } from "../engine/ports/host.ts";
 import type { ConsumeOptions, Consumer, QueueHandlers } from "../engine/ports/queue.ts";
 import type { Core } from "./core.ts";
-import type { Delivery, Outcome } from "./queue-ledger.ts";
+import type { Delivery } from "./queue-ledger.ts";
+import type { Outcome } from "./queue-rows.ts";
 
 /** Timers of the platform overflow at 2^31 ms; a longer wait is looked at in between. */
 const TIMER_MS_MAX = 86_400_000;
@@ -46,7 +47,8 @@ export class Dispatcher {
     return {
       stop: async () => {
         await opening;
-        await this.#core.call("queue", "detach", consumerId);
+        // A closed World delivers nothing more by itself.
+        if (!this.#isClosed) await this.#core.call("queue", "detach", consumerId);
         // An answer may bring a last delivery that was decided before the consumer was detached.
         while (attached.running.size > 0) await Promise.all(attached.running);
         this.#attached.delete(consumerId);

@@ -30,12 +30,15 @@ import { closedHook, foldedEntity, newHook } from "./entity-rows.ts";
 import type { EventRow, PackedRows } from "./event-record.ts";
 import { EMPTY_DIGEST, joinRows, nextDigest, packRow, rowOf } from "./event-record.ts";
 import type { PreparedSend, QueueLedger } from "./queue-ledger.ts";
-import { conflictItem, itemOf, newRun, runChange } from "./run-rows.ts";
+import { rowsUpTo } from "./row-pages.ts";
+import { conflictItem, itemOf, newRun, runChange, tokenOf } from "./run-rows.ts";
 import type { HookRecord, RunRecord, Tables, TokenRecord } from "./tables.ts";
 
 /** A skipped-slot report holds at most so many events and bytes; the rest is `hasMore`. */
 const REPORT_EVENTS_MAX = 1_000;
 const REPORT_BYTES_MAX = 1024 * 1024;
+/** A page of a log ends here, however few events that are. */
+const PAGE_BYTES_MAX = 8 * 1024 * 1024;
 
 export interface AppendRequest extends RunRef {
   readonly items: readonly AppendItem[];
@@ -133,13 +136,17 @@ export class EventLedger {
     const run = this.#tables.runs.get(place.tenantId, place.runId);
     if (run === null) throw runNotFound();
     const { afterSlot, limit, correlationId } = place;
-    const rows =
-      correlationId === null
-        ? this.#tables.events.range(run, afterSlot, limit + 1)
-        : this.#tables.events.ofEntity(run, correlationId, afterSlot, limit + 1);
+    const { events } = this.#tables;
+    const page = rowsUpTo(
+      (after, count) =>
+        correlationId === null
+          ? events.range(run, after, count)
+          : events.ofEntity(run, correlationId, after, count),
+      { afterSlot, limit, bytesMax: PAGE_BYTES_MAX },
+    );
     return {
-      rows: joinRows(rows.slice(0, limit)),
-      hasMore: rows.length > limit,
+      rows: joinRows(page.rows),
+      hasMore: page.hasMore,
       snapshot: { seq: run.seq, seqInBand: run.seqInBand },
       digestBefore: this.#digestAt(run, afterSlot),
     };
@@ -375,33 +382,18 @@ export class EventLedger {
     const from = request.fence.eventCount;
     const skipped = request.fence.inBand && from !== null ? base - from : 0;
     assert(skipped >= 0, "a report covers events that exist");
-    const rows =
-      skipped === 0
-        ? []
-        : this.#tables.events.range(
-            tail.run,
-            positionOf(from ?? 0),
-            Math.min(skipped, REPORT_EVENTS_MAX),
-          );
-    const report = withinBytes(rows, REPORT_BYTES_MAX);
+    const report = rowsUpTo((after, count) => this.#tables.events.range(tail.run, after, count), {
+      afterSlot: positionOf(from ?? 0),
+      limit: Math.min(skipped, REPORT_EVENTS_MAX),
+      bytesMax: REPORT_BYTES_MAX,
+    });
     return {
       items,
       allocated: tail.allocated,
-      report: joinRows(report),
-      hasMore: report.length < skipped,
+      report: joinRows(report.rows),
+      hasMore: report.rows.length < skipped,
     };
   }
-}
-
-function withinBytes(rows: readonly PackedRows[], bytesMax: number): readonly PackedRows[] {
-  let bytes = 0;
-  const end = rows.findIndex((row) => (bytes += row.length) > bytesMax);
-  return end === -1 ? rows : rows.slice(0, end);
-}
-
-function tokenOf(run: RunRecord, hook: HookRecord, reservedUntil: number | null): TokenRecord {
-  const { tenantId, runId } = run;
-  return { tenantId, tokenHash: hook.body.tokenHash, runId, hookId: hook.id, reservedUntil };
 }
 
 function watchKey({ tenantId, runId }: RunRef): string {

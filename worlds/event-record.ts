@@ -216,6 +216,11 @@ export function unpackRows(bytes: PackedRows): EventRow[] {
   return rows;
 }
 
+/** The slot of the first row of packed bytes, without a look at the rest. */
+export function slotOfRow(bytes: PackedRows): Slot {
+  return slotOf(bufferOver(bytes).readDoubleBE(0));
+}
+
 /** The only row of packed bytes. */
 export function rowOf(bytes: PackedRows): EventRow {
   const [row] = unpackRows(bytes);

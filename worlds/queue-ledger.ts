@@ -15,24 +15,26 @@
 import { assert, assertNever, present } from "../engine/assert.ts";
 import type { MessageId, RunRef } from "../engine/ids.ts";
 import { SPEC_VERSION } from "../engine/events.ts";
-import type {
-  ConsumeOptions,
-  DeliveryMeta,
-  DeliveryResult,
-  Message,
-} from "../engine/ports/queue.ts";
+import type { ConsumeOptions, DeliveryMeta, Message } from "../engine/ports/queue.ts";
 import type { SendResult } from "../engine/ports/queue.ts";
-import type { GateMessage, GateState, GateStep } from "./run-gate.ts";
+import type { InFlight, ConsumerState, Outcome } from "./queue-rows.ts";
+import {
+  BAD_DELAY_MS,
+  answerOf,
+  backoffMs,
+  claimed,
+  flightOf,
+  freePlaces,
+  gateKey,
+  gateMessage,
+  uncountedOnce,
+} from "./queue-rows.ts";
+import type { GateState, GateStep } from "./run-gate.ts";
 import { isGated, noted, opened, recoveryOf, settled } from "./run-gate.ts";
 import type { MessageKind, MessageRow, Tables } from "./tables.ts";
 import type { Journal } from "./undo.ts";
 import { JournaledMap } from "./undo.ts";
 
-/** Back-off after a rejection: doubles from the first, so that 48 attempts span hours. */
-const BACKOFF_FIRST_MS = 1_000;
-const BACKOFF_MAX_MS = 300_000;
-/** What a delay that is no number becomes: long and counted, so never a loop. */
-const BAD_DELAY_MS = 900_000;
 /** Before everything else that is due. */
 const AT_THE_FRONT = 0;
 
@@ -50,24 +52,6 @@ export interface Delivery {
   readonly consumerId: number;
   readonly message: Message;
   readonly meta: DeliveryMeta;
-}
-
-/** How a handler ended: what it answered, or that it rejected. */
-export type Outcome = DeliveryResult | { readonly kind: "rejected" };
-
-interface ConsumerState {
-  readonly consumerId: number;
-  readonly options: ConsumeOptions;
-  readonly isStopping: boolean;
-  readonly inFlight: Readonly<Record<MessageKind, number>>;
-}
-
-interface InFlight extends RunRef {
-  readonly consumerId: number;
-  readonly kind: MessageKind;
-  readonly isGated: boolean;
-  readonly deliveryCount: number;
-  readonly invocationStartedAt: number;
 }
 
 export interface QueueEffects {
@@ -187,9 +171,9 @@ export class QueueLedger {
     };
     // A run in flight takes its message in at once: no free place in a consumer is needed for it.
     const gate = delayMs === 0 && isGated(message) ? this.#gates.get(gateKey(message)) : undefined;
-    if (gate === undefined) this.#tables.messages.insert(row);
+    if (gate === undefined) this.#tables.messages.insert(row, now);
     else {
-      this.#tables.messages.insert(claimed(row));
+      this.#tables.messages.insert(claimed(row), now);
       this.#note(gate, row);
     }
     return { messageId, deduplicated: false };
@@ -229,7 +213,7 @@ export class QueueLedger {
 
   #claim(row: MessageRow, consumer: ConsumerState, now: number): void {
     const taken = claimed(row);
-    this.#tables.messages.update(taken);
+    this.#tables.messages.update(taken, now);
     const gated = isGated(row.message);
     const gate = gated ? this.#gates.get(gateKey(row.message)) : undefined;
     if (gate !== undefined) {
@@ -273,7 +257,7 @@ export class QueueLedger {
       case "reruns":
       case "handed_off": {
         const again = uncountedOnce(claimed(row));
-        this.#tables.messages.update(again);
+        this.#tables.messages.update(again, now);
         const isRerun = step.holder === "reruns";
         const startedAt = isRerun ? flight.invocationStartedAt : now;
         const state = present(step.state, "a holder that runs again holds its run");
@@ -308,20 +292,20 @@ export class QueueLedger {
         messages.delete(row.messageId);
         return;
       case "handoff":
-        messages.update({ ...waiting, dueAt: AT_THE_FRONT, uncounted: row.uncounted + 1 });
+        messages.update({ ...waiting, dueAt: AT_THE_FRONT, uncounted: row.uncounted + 1 }, now);
         return;
       case "redeliver": {
         const isSound = Number.isFinite(outcome.afterMs) && outcome.afterMs >= 0;
         const isCounted = outcome.counted || !isSound;
-        messages.update({
-          ...waiting,
+        const change = {
           dueAt: now + (isSound ? Math.ceil(outcome.afterMs) : BAD_DELAY_MS),
           uncounted: row.uncounted + (isCounted ? 0 : 1),
-        });
+        };
+        messages.update({ ...waiting, ...change }, now);
         return;
       }
       case "rejected":
-        messages.update({ ...waiting, dueAt: now + backoffMs(row) });
+        messages.update({ ...waiting, dueAt: now + backoffMs(row) }, now);
         return;
       default:
         assertNever(outcome);
@@ -332,12 +316,8 @@ export class QueueLedger {
   #release(messageId: MessageId, now: number): void {
     const row = this.#tables.messages.get(messageId);
     if (row === null) return;
-    this.#tables.messages.update({
-      ...row,
-      isClaimed: false,
-      deliveryCount: row.deliveryCount - 1,
-      dueAt: now,
-    });
+    const deliveryCount = row.deliveryCount - 1;
+    this.#tables.messages.update({ ...row, isClaimed: false, deliveryCount, dueAt: now }, now);
   }
 
   #deliver(row: MessageRow, flight: InFlight, recovery: boolean): void {
@@ -386,51 +366,4 @@ export class QueueLedger {
     }
     return freest;
   }
-}
-
-function freePlaces({ isStopping, options, inFlight }: ConsumerState, kind: MessageKind): number {
-  if (isStopping) return 0;
-  return (kind === "step" ? options.stepsMax : options.orchestratorsMax) - inFlight[kind];
-}
-
-function flightOf(
-  consumer: ConsumerState,
-  { message, ...row }: MessageRow,
-  isGated: boolean,
-  now: number,
-): InFlight {
-  return {
-    tenantId: message.tenantId,
-    runId: message.runId,
-    consumerId: consumer.consumerId,
-    kind: message.kind,
-    isGated,
-    deliveryCount: row.deliveryCount,
-    invocationStartedAt: now,
-  };
-}
-
-function claimed(row: MessageRow): MessageRow {
-  return { ...row, isClaimed: true, deliveryCount: row.deliveryCount + 1 };
-}
-
-function uncountedOnce(row: MessageRow): MessageRow {
-  return { ...row, uncounted: row.uncounted + 1 };
-}
-
-function gateMessage({ messageId, message }: MessageRow): GateMessage {
-  return { messageId, recovery: message.kind === "orchestrator" && message.recovery === true };
-}
-
-function gateKey({ tenantId, runId }: RunRef): string {
-  return `${tenantId}/${runId}`;
-}
-
-function answerOf(outcome: Outcome): "ack" | "handoff" | "leave" {
-  return outcome.kind === "ack" || outcome.kind === "handoff" ? outcome.kind : "leave";
-}
-
-function backoffMs(row: MessageRow): number {
-  const failures = Math.max(1, row.deliveryCount - row.uncounted);
-  return Math.min(BACKOFF_FIRST_MS * 2 ** Math.min(failures - 1, 20), BACKOFF_MAX_MS);
 }

@@ -8,7 +8,7 @@ import type { EntityId, RunId, TenantId } from "../engine/ids.ts";
 import type { AppendItem } from "./append.ts";
 import { statusAfter } from "./append.ts";
 import { EMPTY_DIGEST, encodeBody, plainDataOf } from "./event-record.ts";
-import type { RunRecord } from "./tables.ts";
+import type { HookRecord, RunRecord, TokenRecord } from "./tables.ts";
 
 /** How an event changes the fields of its run's row. */
 export function runChange(run: RunRecord, item: AppendItem, at: number): Partial<RunRecord> {
@@ -70,4 +70,13 @@ export function conflictItem(item: AppendItem, conflictingRunId: RunId): AppendI
     specVersion: item.specVersion,
   });
   return { ...conflict, occurredAt: item.occurredAt };
+}
+
+export function tokenOf(
+  run: RunRecord,
+  hook: HookRecord,
+  reservedUntil: number | null,
+): TokenRecord {
+  const { tenantId, runId } = run;
+  return { tenantId, tokenHash: hook.body.tokenHash, runId, hookId: hook.id, reservedUntil };
 }

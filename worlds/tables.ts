@@ -163,8 +163,8 @@ export interface CellTable {
 export interface MessageTable {
   get(messageId: MessageId): MessageRow | null;
   byKey(tenantId: TenantId, runId: RunId, key: string): MessageRow | null;
-  insert(row: MessageRow): void;
-  update(row: MessageRow): void;
+  insert(row: MessageRow, now: number): void;
+  update(row: MessageRow, now: number): void;
   delete(messageId: MessageId): void;
   /** The first tenant above `after` with an unclaimed message that is due. */
   tenantWithDue(kind: MessageKind, after: string, now: number): TenantId | null;

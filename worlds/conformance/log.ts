@@ -187,6 +187,22 @@ export const logCases: Cases = (use) => {
       expect([seen, afterSlot]).toEqual([pages, 5]);
     });
 
+    it("a log of large events reads whole, in pages that are bounded in bytes", async () => {
+      const bench = use();
+      const runId = await bench.started();
+      const big = new Uint8Array(500_000);
+      for (let i = 0; i < 24; i++) {
+        const write = h.stepCreated(h.newId("step"), { input: big });
+        await bench.store().events.create(runId, write);
+      }
+      const first = await bench.store().events.list(runId);
+      expect(first.hasMore).toBe(true);
+      expect(first.events.length).toBeGreaterThan(1);
+      expect((await bench.log(runId)).map((event) => event.slot)).toEqual(
+        Array.from({ length: 25 }, (_, i) => i + 1),
+      );
+    });
+
     it("a list above the top is empty and still carries the counts", async () => {
       const bench = use();
       const runId = await bench.started();

@@ -68,15 +68,15 @@ export const MUTANTS: readonly Mutant[] = [
   {
     breaks: "W5",
     file: "worlds/event-ledger.ts",
-    find: "hasMore: report.length < skipped,",
+    find: "hasMore: report.rows.length < skipped,",
     replace: "hasMore: false,",
     ...inLog,
   },
   {
     breaks: "W5",
     file: "worlds/event-ledger.ts",
-    find: "positionOf(from ?? 0),",
-    replace: "positionOf((from ?? 0) + 1),",
+    find: "afterSlot: positionOf(from ?? 0),",
+    replace: "afterSlot: positionOf((from ?? 0) + 1),",
     ...inLog,
   },
   {
@@ -137,9 +137,9 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     breaks: "W11",
-    file: "worlds/event-ledger.ts",
-    find: "hasMore: rows.length > limit,",
-    replace: "hasMore: rows.length >= limit,",
+    file: "worlds/row-pages.ts",
+    find: "if (found.length < count) return { rows, hasMore: false };",
+    replace: "if (found.length < count) return { rows, hasMore: rows.length === limit };",
     ...inLog,
   },
   {
@@ -292,8 +292,8 @@ export const MUTANTS: readonly Mutant[] = [
   {
     breaks: "W23",
     file: "worlds/queue-ledger.ts",
-    find: "deliveryCount: row.deliveryCount - 1,",
-    replace: "",
+    find: "const deliveryCount = row.deliveryCount - 1;",
+    replace: "const deliveryCount = row.deliveryCount;",
     ...inGate,
   },
   {
@@ -314,7 +314,7 @@ export const MUTANTS: readonly Mutant[] = [
     breaks: "W25",
     file: "worlds/queue-ledger.ts",
     find: "uncounted: row.uncounted + (isCounted ? 0 : 1),",
-    replace: "",
+    replace: "uncounted: row.uncounted,",
     ...inQueue,
   },
   {
@@ -326,7 +326,7 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     breaks: "W26",
-    file: "worlds/queue-ledger.ts",
+    file: "worlds/queue-rows.ts",
     find: "const BACKOFF_MAX_MS = 300_000;",
     replace: "const BACKOFF_MAX_MS = 10_000;",
     ...inQueue,
@@ -334,7 +334,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     breaks: "W26",
     file: "worlds/queue-ledger.ts",
-    find: "messages.update({ ...waiting, dueAt: now + backoffMs(row) });",
+    find: "messages.update({ ...waiting, dueAt: now + backoffMs(row) }, now);",
     replace: "messages.delete(row.messageId);",
     ...inQueue,
   },
@@ -403,7 +403,7 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     breaks: "W31",
-    file: "worlds/queue-ledger.ts",
+    file: "worlds/queue-rows.ts",
     find: "return `${tenantId}/${runId}`;",
     replace: "return `${tenantId.length}/${runId}`;",
     cases: "walls",
@@ -440,7 +440,7 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     breaks: "W33",
-    file: "worlds/queue-ledger.ts",
+    file: "worlds/queue-rows.ts",
     find: "return { ...row, isClaimed: true, deliveryCount: row.deliveryCount + 1 };",
     replace: "return { ...row, isClaimed: false, deliveryCount: row.deliveryCount + 1 };",
     world: "local",

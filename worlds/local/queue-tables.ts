@@ -14,14 +14,15 @@ interface StoredMessage {
   message_id: string;
   key: string | null;
   due_at: number;
-  is_claimed: number;
+  state: number;
   delivery_count: number;
   uncounted: number;
   body: Uint8Array;
 }
 
+const columns = "message_id, key, due_at, state, delivery_count, uncounted, body";
+
 export function messageTable(db: Database): MessageTable {
-  const columns = "message_id, key, due_at, is_claimed, delivery_count, uncounted, body";
   const get = db.prepare<unknown[], StoredMessage>(
     `SELECT ${columns} FROM message WHERE message_id = ?`,
   );
@@ -32,27 +33,17 @@ export function messageTable(db: Database): MessageTable {
     `INSERT INTO message (tenant, run_id, kind, ${columns}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
   );
   const update = db.prepare(
-    "UPDATE message SET due_at = ?, is_claimed = ?, delivery_count = ?, uncounted = ? " +
+    "UPDATE message SET due_at = ?, state = ?, delivery_count = ?, uncounted = ? " +
       "WHERE message_id = ?",
   );
   const remove = db.prepare("DELETE FROM message WHERE message_id = ?");
-  const firstDue = db.prepare<unknown[], StoredMessage>(
-    `SELECT ${columns} FROM message WHERE is_claimed = 0 AND kind = ? AND tenant = ? ` +
-      "AND due_at <= ? ORDER BY due_at, place LIMIT 1",
-  );
-  const nextDue = db
-    .prepare<unknown[], number | null>(
-      "SELECT MIN(due_at) FROM message WHERE is_claimed = 0 AND due_at > ?",
-    )
-    .pluck();
-  const release = db.prepare("UPDATE message SET is_claimed = 0, due_at = ? WHERE is_claimed = 1");
+  const release = db.prepare("UPDATE message SET state = 1, due_at = ? WHERE state = 2");
   const removeRun = db.prepare("DELETE FROM message WHERE tenant = ? AND run_id = ?");
   const removeTenant = db.prepare("DELETE FROM message WHERE tenant = ?");
-  const tenantWithDue = dueTenants(db);
   return {
     get: (messageId) => rowOf(get.get(messageId)),
     byKey: (tenantId, runId, key) => rowOf(byKey.get(tenantId, runId, key)),
-    insert: (row) => {
+    insert: (row, now) => {
       const { message, messageId, key } = row;
       insert.run(
         message.tenantId,
@@ -61,21 +52,20 @@ export function messageTable(db: Database): MessageTable {
         messageId,
         key,
         row.dueAt,
-        row.isClaimed ? 1 : 0,
+        stateOf(row, now),
         row.deliveryCount,
         row.uncounted,
         serialize(message),
       );
     },
-    update: ({ messageId, dueAt, isClaimed, deliveryCount, uncounted }) => {
-      update.run(dueAt, isClaimed ? 1 : 0, deliveryCount, uncounted, messageId);
+    update: (row, now) => {
+      const { messageId, dueAt, deliveryCount, uncounted } = row;
+      update.run(dueAt, stateOf(row, now), deliveryCount, uncounted, messageId);
     },
     delete: (messageId) => {
       remove.run(messageId);
     },
-    tenantWithDue,
-    firstDue: (kind, tenantId, now) => rowOf(firstDue.get(kind, tenantId, now)),
-    nextDueAt: (now) => nextDue.get(now) ?? null,
+    ...turns(db),
     releaseClaimed: (now) => {
       release.run(now);
     },
@@ -88,18 +78,38 @@ export function messageTable(db: Database): MessageTable {
   };
 }
 
-/** Skips from tenant to tenant along the index; tenants whose messages are all for later cost a step. */
-function dueTenants(db: Database): MessageTable["tenantWithDue"] {
-  const next = db.prepare<unknown[], { tenant: string; due_at: number }>(
-    "SELECT tenant, due_at FROM message WHERE is_claimed = 0 AND kind = ? AND tenant > ? " +
-      "ORDER BY tenant, due_at LIMIT 1",
+/** Whose turn it is. What is not due yet ripens by time, once; nothing here walks over the rest. */
+function turns(db: Database): Pick<MessageTable, "tenantWithDue" | "firstDue" | "nextDueAt"> {
+  const ripen = db.prepare("UPDATE message SET state = 1 WHERE state = 0 AND due_at <= ?");
+  const nextTenant = db
+    .prepare<unknown[], string>(
+      "SELECT tenant FROM message WHERE state = 1 AND kind = ? AND tenant > ? " +
+        "ORDER BY tenant LIMIT 1",
+    )
+    .pluck();
+  const firstDue = db.prepare<unknown[], StoredMessage>(
+    `SELECT ${columns} FROM message WHERE state = 1 AND kind = ? AND tenant = ? ` +
+      "ORDER BY due_at, place LIMIT 1",
   );
-  return (kind, after, now) => {
-    for (let row = next.get(kind, after); row !== undefined; row = next.get(kind, row.tenant)) {
-      if (row.due_at <= now) return row.tenant as TenantId;
-    }
-    return null;
+  const nextDue = db
+    .prepare<[], number | null>("SELECT MIN(due_at) FROM message WHERE state = 0")
+    .pluck();
+  return {
+    tenantWithDue: (kind, after, now) => {
+      ripen.run(now);
+      return (nextTenant.get(kind, after) as TenantId | undefined) ?? null;
+    },
+    firstDue: (kind, tenantId) => rowOf(firstDue.get(kind, tenantId)),
+    nextDueAt: (now) => {
+      ripen.run(now);
+      return nextDue.get() ?? null;
+    },
   };
+}
+
+function stateOf({ isClaimed, dueAt }: MessageRow, now: number): 0 | 1 | 2 {
+  if (isClaimed) return 2;
+  return dueAt <= now ? 1 : 0;
 }
 
 function rowOf(row: StoredMessage | undefined): MessageRow | null {
@@ -109,7 +119,7 @@ function rowOf(row: StoredMessage | undefined): MessageRow | null {
     message: deserialize(row.body) as Message,
     key: row.key,
     dueAt: row.due_at,
-    isClaimed: row.is_claimed === 1,
+    isClaimed: row.state === 2,
     deliveryCount: row.delivery_count,
     uncounted: row.uncounted,
   };

@@ -145,17 +145,30 @@ export function eventTable(db: Database): EventTable {
     .pluck();
   const ofEntity = db
     .prepare<unknown[], Uint8Array>(
-      "SELECT row FROM event WHERE run = ? AND entity = ? AND slot > ? ORDER BY slot LIMIT ?",
+      "SELECT row FROM event WHERE entity = (SELECT key FROM entity WHERE run = ? AND id = ?) " +
+        "AND slot > ? ORDER BY slot LIMIT ?",
     )
     .pluck();
+  const entityKey = entityKeys(db);
   return {
     insert: (run, slot, row, correlationId) => {
-      insert.run(run.key, slot, correlationId, row);
+      insert.run(run.key, slot, correlationId === null ? null : entityKey(run, correlationId), row);
     },
     get: (run, slot) => get.get(run.key, slot) ?? null,
     range: (run, afterSlot, limit) => range.all(run.key, afterSlot, limit),
     ofEntity: (run, id, afterSlot, limit) => ofEntity.all(run.key, id, afterSlot, limit),
   };
+}
+
+/** The short name of an entity. Its first event reserves a row, which has no body until it is put. */
+function entityKeys(db: Database): (run: RunRecord, id: EntityId) => number | bigint {
+  const find = db
+    .prepare<unknown[], number>("SELECT key FROM entity WHERE run = ? AND id = ?")
+    .pluck();
+  const reserve = db.prepare(
+    "INSERT INTO entity (run, id, kind, slot, is_open, body) VALUES (?, ?, '', 0, 0, '')",
+  );
+  return (run, id) => find.get(run.key, id) ?? reserve.run(run.key, id).lastInsertRowid;
 }
 
 interface StoredEntity {
@@ -169,17 +182,21 @@ interface StoredEntity {
 export function entityTable(db: Database): EntityTable {
   const columns = "id, kind, slot, is_open, body";
   const get = db.prepare<unknown[], StoredEntity>(
-    `SELECT ${columns} FROM entity WHERE run = ? AND id = ?`,
+    `SELECT ${columns} FROM entity WHERE run = ? AND id = ? AND body <> ''`,
   );
   const put = db.prepare(
     "INSERT INTO entity (run, id, kind, slot, is_open, body) VALUES (?, ?, ?, ?, ?, ?) " +
-      "ON CONFLICT (run, id) DO UPDATE SET is_open = excluded.is_open, body = excluded.body",
+      "ON CONFLICT (run, id) DO UPDATE SET kind = excluded.kind, slot = excluded.slot, " +
+      "is_open = excluded.is_open, body = excluded.body",
   );
   const open = db.prepare<unknown[], StoredEntity>(
     `SELECT ${columns} FROM entity WHERE run = ? AND is_open = 1 ORDER BY slot`,
   );
+  // Along the log, by the events that created them: a listing costs no index of its own.
   const list = db.prepare<unknown[], StoredEntity>(
-    `SELECT ${columns} FROM entity WHERE run = ? AND kind = ? AND slot > ? ORDER BY slot LIMIT ?`,
+    "SELECT n.id, n.kind, n.slot, n.is_open, n.body FROM event AS e " +
+      "CROSS JOIN entity AS n ON n.key = e.entity AND n.slot = e.slot AND n.kind = ? " +
+      "WHERE e.run = ? AND e.slot > ? ORDER BY e.slot LIMIT ?",
   );
   return {
     get: (run, id) => {
@@ -191,7 +208,7 @@ export function entityTable(db: Database): EntityTable {
       put.run(run.key, id, kind, slot, isOpen ? 1 : 0, JSON.stringify(body));
     },
     open: (run) => open.all(run.key).map(entityOf),
-    list: (run, kind, afterSlot, limit) => list.all(run.key, kind, afterSlot, limit).map(entityOf),
+    list: (run, kind, afterSlot, limit) => list.all(kind, run.key, afterSlot, limit).map(entityOf),
   };
 }
 

@@ -5,7 +5,9 @@
  * is not ours, is refused and left as it is.
  *
  * Tables have rowids, and (run, slot) is an index: a table clustered by run would dirty a page for
- * each run of a commit, and group commit across runs would gain nothing.
+ * each run of a commit, and group commit across runs would gain nothing. For the same reason only
+ * two indexes that every append touches begin with the run; others begin with a key that grows with
+ * time, so that all runs of a commit share their last page.
  */
 import type { Database } from "better-sqlite3";
 import { BatonError } from "../../engine/errors.ts";
@@ -41,13 +43,14 @@ const MIGRATIONS: readonly string[] = [
   CREATE TABLE event (
     run INTEGER NOT NULL,
     slot INTEGER NOT NULL,
-    entity TEXT,
+    entity INTEGER,
     row BLOB NOT NULL
   );
   CREATE UNIQUE INDEX event_by_slot ON event (run, slot);
-  CREATE INDEX event_by_entity ON event (run, entity, slot) WHERE entity IS NOT NULL;
+  CREATE INDEX event_by_entity ON event (entity, slot) WHERE entity IS NOT NULL;
 
   CREATE TABLE entity (
+    key INTEGER PRIMARY KEY AUTOINCREMENT,
     run INTEGER NOT NULL,
     id TEXT NOT NULL,
     kind TEXT NOT NULL,
@@ -56,7 +59,6 @@ const MIGRATIONS: readonly string[] = [
     body TEXT NOT NULL
   );
   CREATE UNIQUE INDEX entity_by_id ON entity (run, id);
-  CREATE INDEX entity_by_slot ON entity (run, kind, slot);
   CREATE INDEX entity_open ON entity (run, slot) WHERE is_open = 1;
 
   CREATE TABLE resume (run INTEGER NOT NULL, resume_id TEXT NOT NULL, slot INTEGER NOT NULL);
@@ -90,7 +92,8 @@ const MIGRATIONS: readonly string[] = [
     kind TEXT NOT NULL,
     key TEXT,
     due_at INTEGER NOT NULL,
-    is_claimed INTEGER NOT NULL,
+    -- 0 until it is due, 1 once it is (or was sent so), 2 while it is claimed.
+    state INTEGER NOT NULL,
     delivery_count INTEGER NOT NULL,
     uncounted INTEGER NOT NULL,
     body BLOB NOT NULL
@@ -98,9 +101,10 @@ const MIGRATIONS: readonly string[] = [
   CREATE UNIQUE INDEX message_by_id ON message (message_id);
   CREATE UNIQUE INDEX message_by_key ON message (tenant, run_id, key) WHERE key IS NOT NULL;
   CREATE INDEX message_of_run ON message (tenant, run_id);
-  CREATE INDEX message_due ON message (kind, tenant, due_at, place) WHERE is_claimed = 0;
-  CREATE INDEX message_next ON message (due_at) WHERE is_claimed = 0;
-  CREATE INDEX message_claimed ON message (is_claimed) WHERE is_claimed = 1;
+  -- What is due by turns of the tenants; what is not due yet by time. Neither grows with the other.
+  CREATE INDEX message_ready ON message (kind, tenant, due_at, place) WHERE state = 1;
+  CREATE INDEX message_later ON message (due_at) WHERE state = 0;
+  CREATE INDEX message_claimed ON message (state) WHERE state = 2;
   `,
 ];
 
