@@ -60,6 +60,7 @@ function notSupported(specVersion: number): BatonError {
 /** The run is over: nothing is read of its log, and what was kept to go on with it is dropped. */
 async function passEnd(arrival: Arrival): Promise<Met> {
   const { run, engine } = arrival;
+  engine.memory.endings.announce(run);
   engine.memory.liveHeaps.take(run)?.heap.close();
   engine.memory.positions.forget(run);
   await deleteSnapshot(snapshotStoreOf(arrival), arrival.logger);

@@ -10,9 +10,10 @@ import { runIdOf } from "./ids.ts";
 import type { EntityId, RunRef, TenantId } from "./ids.ts";
 import { cancelRun, runRow, wakeUp } from "./intake.ts";
 import { OUTCOME_PAGE_EVENTS, OUTCOME_POLL_MS, OUTCOME_POLL_MS_MAX } from "./limits.ts";
-import type { EngineParts } from "./parts.ts";
+import type { Engine, EngineParts } from "./parts.ts";
 import type { Payload } from "./payload.ts";
 import type { RunRow, RunStatus } from "./ports/world.ts";
+import { Progress } from "./progress.ts";
 import { isRunTerminal } from "./run.ts";
 import { positionOf } from "./slots.ts";
 
@@ -41,9 +42,10 @@ export interface RunHandle {
 }
 
 /** A handle; nothing is read until it is asked. */
-export function runHandle(parts: EngineParts, tenantId: TenantId, id: string): RunHandle {
+export function runHandle(engine: Engine, tenantId: TenantId, id: string): RunHandle {
+  const { parts, memory } = engine;
   const run: RunRef = { tenantId, runId: runIdOf(id) };
-  const awaitOutcome = (signal?: AbortSignal) => outcomeOnceOver(parts, run, signal);
+  const awaitOutcome = (signal?: AbortSignal) => outcomeOnceOver(engine, run, signal);
   return {
     run,
     exists: async () => (await parts.world.forTenant(tenantId).runs.get(run.runId)) !== null,
@@ -52,7 +54,11 @@ export function runHandle(parts: EngineParts, tenantId: TenantId, id: string): R
     outcome: async () => outcomeOf(parts, run, await readRow(parts, run)),
     awaitOutcome,
     returnValue: async (signal) => outputOf(run, await awaitOutcome(signal)),
-    cancel: (cancelReason) => cancelRun(parts, run, cancelReason),
+    cancel: async (cancelReason) => {
+      const isNew = await cancelRun(parts, run, cancelReason);
+      memory.endings.announce(run);
+      return isNew;
+    },
     wakeUp: (waitIds) => wakeUp(parts, run, waitIds),
   };
 }
@@ -85,31 +91,30 @@ function outputOf(run: RunRef, outcome: RunOutcome): Payload {
   }
 }
 
+/** Looks when it is told that the run may be over, and now and then without being told. */
 async function outcomeOnceOver(
-  parts: EngineParts,
+  { parts, memory }: Engine,
   run: RunRef,
   signal?: AbortSignal,
 ): Promise<RunOutcome> {
-  let delayMs = OUTCOME_POLL_MS;
-  for (;;) {
-    signal?.throwIfAborted();
-    const outcome = await outcomeOf(parts, run, await readRow(parts, run));
-    if (outcome !== null) return outcome;
-    await pause(parts, delayMs, signal);
-    delayMs = Math.min(delayMs * 2, OUTCOME_POLL_MS_MAX);
+  const progress = new Progress(parts.clock);
+  const onHint = (): void => progress.notify();
+  const unlisten = memory.endings.listen(run, onHint);
+  signal?.addEventListener("abort", onHint);
+  try {
+    for (let delayMs = OUTCOME_POLL_MS; ; delayMs = Math.min(delayMs * 2, OUTCOME_POLL_MS_MAX)) {
+      signal?.throwIfAborted();
+      const row = await readRow(parts, run);
+      const outcome = await outcomeOf(parts, run, row);
+      if (outcome !== null) return outcome;
+      // Most runs end sooner, and in this process; a feed is worth it for the rest.
+      if (delayMs > OUTCOME_POLL_MS) await memory.endings.follow(run, positionOf(row.counts.seq));
+      await progress.wait(parts.clock.now() + delayMs);
+    }
+  } finally {
+    unlisten();
+    signal?.removeEventListener("abort", onHint);
   }
-}
-
-function pause(parts: EngineParts, delayMs: number, signal?: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    const done = (): void => {
-      cancel();
-      signal?.removeEventListener("abort", done);
-      resolve();
-    };
-    const cancel = parts.clock.setTimer(delayMs, done);
-    signal?.addEventListener("abort", done);
-  });
 }
 
 /** The outcome of the run's first terminal event, which its row follows. */

@@ -60,6 +60,7 @@ export async function finish(state: DeliveryState, ending: Ending): Promise<Deli
 
 /** Bodies that still run are told, waited for and recorded; their outcomes are inert. */
 async function finishRun(state: DeliveryState): Promise<DeliveryResult> {
+  state.engine.memory.endings.announce(state.run);
   dropHeap(state);
   state.bodies.abort();
   await state.bodies.settleAll();

@@ -4,6 +4,7 @@
  * Nothing in `ProcessMemory` is truth: all of it may be lost at any time and only costs time.
  */
 import type { ConsumedPositions } from "./consumed-position.ts";
+import type { Endings } from "./endings.ts";
 import type { LiveHeaps } from "./live-heaps.ts";
 import type { Clock, Log, Random } from "./ports/host.ts";
 import type { Sandbox } from "./ports/sandbox.ts";
@@ -32,6 +33,8 @@ export interface ProcessMemory {
   readonly resendPasses: RecentKeys;
   /** Near-due timers that were sent. */
   readonly nearDueKeys: RecentKeys;
+  /** Callers that wait for a run to end. */
+  readonly endings: Endings;
   readonly stopping: Stopping;
 }
 

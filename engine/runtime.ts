@@ -7,6 +7,7 @@
 import { runHandle } from "./client.ts";
 import type { RunHandle } from "./client.ts";
 import { ConsumedPositions } from "./consumed-position.ts";
+import { Endings } from "./endings.ts";
 import { BatonError } from "./errors.ts";
 import type { RunRef, TenantId } from "./ids.ts";
 import { hookByToken, resumeHook } from "./intake.ts";
@@ -48,6 +49,7 @@ export function createEngine(parts: EngineParts): EngineRuntime {
     positions: new ConsumedPositions(CONSUMED_POSITIONS_MAX),
     resendPasses: new RecentKeys(RESEND_PASSES_MAX),
     nearDueKeys: new RecentKeys(NEAR_DUE_KEYS_MAX),
+    endings: new Endings(world),
     stopping: new Stopping(),
   };
   const engine: Engine = { parts, memory };
@@ -61,7 +63,7 @@ export function createEngine(parts: EngineParts): EngineRuntime {
   };
   return {
     start: (request) => startRun(parts, request),
-    getRun: (tenantId, runId) => runHandle(parts, tenantId, runId),
+    getRun: (tenantId, runId) => runHandle(engine, tenantId, runId),
     resumeHook: (resume) => resumeHook(parts, resume),
     getHookByToken: (tenantId, token) => hookByToken(parts, tenantId, token),
     unpark: async (run) => {

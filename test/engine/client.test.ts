@@ -1,5 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { BatonError } from "../../engine/errors.ts";
+import { OUTCOME_POLL_MS, OUTCOME_POLL_MS_MAX } from "../../engine/limits.ts";
+import type { World } from "../../engine/ports/world.ts";
 import type { Guest } from "./fake-sandbox.ts";
 import { bytes, textOf } from "./log-of.ts";
 import { createRig, done, TENANT } from "./rig.ts";
@@ -161,6 +163,64 @@ describe("a run's handle", () => {
     await rig.settle();
     stop.abort(new Error("enough"));
     await expect(value).rejects.toThrow("enough");
+  });
+
+  describe("that is awaited", () => {
+    const door = { main: async (guest: Guest) => guest.hook("door").next() };
+    const waiting = async (wrap?: (world: World) => World) => {
+      const rig = createRig({ programs: door, ...(wrap === undefined ? {} : { wrap }) });
+      const run = await rig.start();
+      await rig.settle();
+      const engine = rig.engine();
+      let ended: string | null = null;
+      const outcome = engine.getRun(TENANT, run.runId).awaitOutcome();
+      void outcome.then(({ kind }) => (ended = kind));
+      return { rig, run, ended: () => ended };
+    };
+
+    it("tells of an end that this process sees without another look", async () => {
+      const { rig, ended } = await waiting();
+      await rig.resume("door", "x");
+      await rig.settle();
+      expect(ended()).toBe("completed");
+    });
+
+    it("tells of a cancellation that this process writes without another look", async () => {
+      const { rig, run, ended } = await waiting();
+      await rig.engine().getRun(TENANT, run.runId).cancel();
+      await rig.settle();
+      expect(ended()).toBe("cancelled");
+    });
+
+    it("tells of an end in another process when the World pushes it", async () => {
+      const { rig, ended } = await waiting();
+      await rig.advance(OUTCOME_POLL_MS);
+      await rig.advance(2 * OUTCOME_POLL_MS);
+      rig.restart();
+      await rig.resume("door", "x");
+      await rig.settle();
+      expect(ended()).toBe("completed");
+    });
+
+    it("finds the end by looking where the World refuses another feed", async () => {
+      const refused = async () => {
+        throw new BatonError("RUN_FEED_LIMIT", "too many feeds");
+      };
+      const { rig, ended } = await waiting((world) => ({
+        ...world,
+        forTenant: (tenantId) => {
+          const store = world.forTenant(tenantId);
+          return { ...store, events: { ...store.events, subscribe: refused } };
+        },
+      }));
+      await rig.advance(3 * OUTCOME_POLL_MS);
+      rig.restart();
+      await rig.resume("door", "x");
+      await rig.settle();
+      expect(ended()).toBe(null);
+      await rig.advance(OUTCOME_POLL_MS_MAX);
+      expect(ended()).toBe("completed");
+    });
   });
 
   it("finds the first terminal event below later, inert ones", async () => {
