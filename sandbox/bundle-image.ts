@@ -95,6 +95,7 @@ export function makeBundleImage(
     instance.run(source.workflowCode, BUNDLE_FILE);
     execution.drain();
     isBundleRunning = false;
+    if (notes.length === 0) instance.fillGaps();
     const image = notes.length === 0 ? imageOf(instance) : booted.value;
     const listing: GuestCommand = { t: "registered" };
     return { image, registered: execution.dispatch(JSON.stringify(listing), null) };
