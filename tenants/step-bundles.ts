@@ -68,7 +68,7 @@ async function evaluated(code: string): Promise<LoadedSteps> {
   const before = [globals[STEPS], globals[CLASSES]];
   const folder = await mkdtemp(join(tmpdir(), "baton-steps-"));
   try {
-    const file = join(folder, "steps.mjs");
+    const file = join(folder, "steps.cjs");
     await writeFile(file, code, { mode: 0o600 });
     globals[STEPS] = steps;
     globals[CLASSES] = classes;

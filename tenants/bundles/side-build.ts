@@ -41,7 +41,6 @@ interface FoundBuiltin {
   readonly module: string;
   /** The path of the file that imports it. */
   readonly importer: string;
-  readonly isRequired: boolean;
 }
 
 const NAMESPACE = { entry: "baton-entry", shim: "baton", package: "package" } as const;
@@ -86,9 +85,8 @@ export async function buildSide(request: SideRequest): Promise<SideResult> {
       uses.map((use) => ({ ...use, column: 1, message: builtinHint(use.module) })),
     );
   }
-  const isRequiring = builtins.some((use) => use.isRequired && kept.has(use.module));
   return {
-    code: (isRequiring ? REQUIRE : "") + (output?.text ?? ""),
+    code: output?.text ?? "",
     map: map?.text ?? "",
     files: [...loaded.values()],
     builtins: uses.map(({ module, file, line }) => ({ module, file, line })),
@@ -116,14 +114,16 @@ function optionsOf(side: BundleSide): BuildOptions {
           mainFields: ["module", "main"],
           define: { "process.env.NODE_ENV": '"production"' },
         }
-      : { format: "esm", platform: "node", conditions: ["node"], mainFields: ["module", "main"] }),
+      : {
+          // A script, which heaps can evaluate; what it takes of Node it takes by `require`.
+          format: "iife",
+          platform: "node",
+          conditions: ["node"],
+          mainFields: ["module", "main"],
+          supported: { "dynamic-import": false },
+        }),
   };
 }
-
-/** For CommonJS packages, which call `require`. In front of the first line, so that no line moves. */
-const REQUIRE =
-  'import { createRequire as __baton_require } from "node:module";' +
-  "const require = __baton_require(import.meta.url);";
 
 function builtinHint(module: string): string {
   return `workflow code cannot use Node's ${module}: move what needs it into a "use step" function`;
@@ -145,9 +145,8 @@ function plugin(
         }
         if (isBuiltin(args.path)) {
           const module = args.path.startsWith("node:") ? args.path : `node:${args.path}`;
-          const isRequired = args.kind === "require-call";
           const importer = realPathOf(args.importer, args.pluginData);
-          builtins.push({ module, importer, isRequired });
+          builtins.push({ module, importer });
           return { path: module, external: true, sideEffects: false };
         }
         const found = await build.resolve(args.path, {

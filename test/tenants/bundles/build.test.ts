@@ -293,7 +293,7 @@ describe("what each side holds", () => {
     expect(manifest.nodeBuiltins).toEqual([
       { module: "node:fs", file: "old@0.1.0/index.js", line: 1 },
     ]);
-    const loaded = join(projectOf({ "step.mjs": bundle.stepCode }), "step.mjs");
+    const loaded = join(projectOf({ "step.cjs": bundle.stepCode }), "step.cjs");
     const global = globalThis as Record<symbol, unknown>;
     await import(/* @vite-ignore */ loaded);
     const steps = global[Symbol.for("@workflow/core//registeredSteps")] as Map<
