@@ -19,7 +19,8 @@ import { cpuClockOf, ownThreadId } from "../sandbox/cpu-clock.ts";
 import { createSandbox } from "../sandbox/index.ts";
 import { Residence } from "../sandbox/residence.ts";
 import { compileModule } from "../sandbox/wasm.ts";
-import type { AnswerTo, Order } from "../sandbox/wire.ts";
+import { workflowSide } from "../sandbox/wire.ts";
+import type { AnswerTo, BundleSource, Order } from "../sandbox/wire.ts";
 import { rounded, spread } from "./check.ts";
 import type { CheckContext, CheckForm } from "./check.ts";
 
@@ -118,12 +119,12 @@ class Bench {
     begins() {},
     ends() {},
   });
-  readonly #bundle: BundleCode;
+  readonly #bundle: BundleSource;
   #lastHeapId = 0;
 
   constructor(code: BundleCode) {
-    this.#bundle = code;
-    this.#residence.perform({ kind: "bundle", source: code });
+    this.#bundle = workflowSide(code);
+    this.#residence.perform({ kind: "bundle", source: this.#bundle });
   }
 
   perform<K extends Order["kind"]>(order: Extract<Order, { kind: K }>): AnswerTo<K> {

@@ -92,7 +92,7 @@ export function makeBundleImage(
   isBundleRunning = true;
   progress.begins(null, limits.cpuHardMs * SANDBOX_LIMITS.evaluationCpuFactor);
   const evaluated = execution.run(limits.cpuSoftMs * SANDBOX_LIMITS.evaluationCpuFactor, () => {
-    instance.run(source.workflowCode, BUNDLE_FILE);
+    instance.run(source.code, BUNDLE_FILE);
     execution.drain();
     isBundleRunning = false;
     if (notes.length === 0) instance.fillGaps();

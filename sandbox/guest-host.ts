@@ -13,7 +13,7 @@ import { FrameReader, FrameRefused, frameOf } from "./frames.ts";
 import { PendingOrders } from "./pending-orders.ts";
 import type { Place } from "./place.ts";
 import type { Incident } from "./threads.ts";
-import { lostAnswer, plainSource } from "./wire.ts";
+import { lostAnswer } from "./wire.ts";
 import type { AnswerTo, BundleRef, BundleSource, HostHello, Order } from "./wire.ts";
 
 const ENTRY = createRequire(import.meta.url).resolve("#built/entries/guest-host.mjs");
@@ -86,7 +86,7 @@ export class GuestHost implements Place {
 
   supply(source: BundleSource): void {
     if (!this.#pending.isFirst(source)) return;
-    void this.order({ kind: "bundle", source: plainSource(source) });
+    void this.order({ kind: "bundle", source });
   }
 
   forget(source: BundleRef): void {

@@ -12,7 +12,7 @@ import { PendingOrders } from "./pending-orders.ts";
 import type { Place } from "./place.ts";
 import { progressBuffer } from "./progress.ts";
 import type { Watched } from "./watchdog.ts";
-import { lostAnswer, plainSource } from "./wire.ts";
+import { lostAnswer } from "./wire.ts";
 import type {
   Answer,
   AnswerTo,
@@ -93,7 +93,7 @@ export class GuestThread implements Place, Watched {
 
   supply(source: BundleSource): void {
     if (!this.#pending.isFirst(source)) return;
-    void this.order({ kind: "bundle", source: plainSource(source) });
+    void this.order({ kind: "bundle", source });
   }
 
   forget(source: BundleRef): void {

@@ -23,7 +23,8 @@ import { ProcessPlaces } from "./processes.ts";
 import type { ProcessesOptions } from "./processes.ts";
 import { ThreadPlaces } from "./threads.ts";
 import type { ThreadsOptions } from "./threads.ts";
-import type { BundleRef, InspectAnswer } from "./wire.ts";
+import { refOf, workflowSide } from "./wire.ts";
+import type { InspectAnswer } from "./wire.ts";
 
 export type SandboxOptions =
   /** Worker threads of this process: stops programs and bounds memory. */
@@ -56,14 +57,11 @@ class PlacedSandbox implements Sandbox {
 
   async inspect(bundle: BundleCode, limits: HeapLimits): Promise<AdmissionReport> {
     const lodging = await this.#lodge({ tenantId: bundle.tenantId, runId: null, limits });
+    const { place, heapId } = lodging;
+    const source = workflowSide(bundle);
     try {
-      const answer = await withSource(bundle, lodging.place, () =>
-        lodging.place.order({
-          kind: "inspect",
-          heapId: lodging.heapId,
-          bundle: refOf(bundle),
-          limits,
-        }),
+      const answer = await withSource(source, place, () =>
+        place.order({ kind: "inspect", heapId, bundle: refOf(source), limits }),
       );
       return admissionOf(answer);
     } finally {
@@ -81,11 +79,12 @@ class PlacedSandbox implements Sandbox {
       });
     }
     const lodging = await this.#lodge({ ...run, limits });
-    const answer = await withSource(bundle, lodging.place, () =>
+    const source = workflowSide(bundle);
+    const answer = await withSource(source, lodging.place, () =>
       lodging.place.order({
         kind: "open",
         heapId: lodging.heapId,
-        bundle: refOf(bundle),
+        bundle: refOf(source),
         runId: run.runId,
         workflowName: request.workflowName,
         seed: request.seed,
@@ -115,10 +114,6 @@ class PlacedSandbox implements Sandbox {
     checkLimits(request.limits);
     return this.#places.lodge(request);
   }
-}
-
-function refOf({ tenantId, hash }: BundleCode): BundleRef {
-  return { tenantId, hash };
 }
 
 function admissionOf(answer: Exclude<InspectAnswer, { kind: "bundle_unknown" }>): AdmissionReport {

@@ -144,7 +144,7 @@ export class ResidentHeap {
     const evaluated = this.#work(
       null,
       () => {
-        this.#instance.run(this.#bundle.source.workflowCode, BUNDLE_FILE);
+        this.#instance.run(this.#bundle.source.code, BUNDLE_FILE);
         this.#execution.drain();
       },
       SANDBOX_LIMITS.evaluationCpuFactor,

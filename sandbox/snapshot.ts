@@ -36,7 +36,7 @@ export interface HeapContent {
 
 export interface FingerprintParts {
   readonly guestLibrary: string;
-  readonly workflowCode: string;
+  readonly code: string;
   readonly bundleHash: string;
   readonly stackBytesMax: number;
   readonly bundleImage: Image;
@@ -53,7 +53,7 @@ export function fingerprintOf(parts: FingerprintParts): string {
     CODEC,
     WASM_SHA256,
     parts.guestLibrary,
-    parts.workflowCode,
+    parts.code,
     parts.bundleHash,
     String(parts.stackBytesMax),
     parts.bundleImage.sha256,

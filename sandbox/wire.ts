@@ -7,6 +7,7 @@
 import { assertNever } from "../engine/assert.ts";
 import type { BundleHash, RunId, TenantId } from "../engine/ids.ts";
 import type {
+  BundleCode,
   BundleFailure,
   GuestEvent,
   HeapLimits,
@@ -19,25 +20,36 @@ import type { WatchdogOptions } from "./watchdog.ts";
 /** Names a heap within the place where it lives; given by the main side. */
 export type HeapId = number;
 
+/** One side of one bundle. */
 export interface BundleRef {
   readonly tenantId: TenantId;
   readonly hash: BundleHash;
+  readonly side: "workflow" | "step";
 }
 
 export interface BundleSource extends BundleRef {
-  readonly workflowCode: string;
+  readonly code: string;
+  /** The library of that side. */
   readonly guestLibrary: string;
 }
 
-/** Names a bundle among all tenants'. */
-export function bundleKey({ tenantId, hash }: BundleRef): string {
-  return `${tenantId}/${hash}`;
+/** Names a side of a bundle among all tenants'. */
+export function bundleKey({ tenantId, hash, side }: BundleRef): string {
+  return `${tenantId}/${hash}/${side}`;
+}
+
+export function refOf({ tenantId, hash, side }: BundleRef): BundleRef {
+  return { tenantId, hash, side };
 }
 
 /** Only what is needed: a caller's object may carry more than may cross. */
-export function plainSource(source: BundleSource): BundleSource {
-  const { tenantId, hash, workflowCode, guestLibrary } = source;
-  return { tenantId, hash, workflowCode, guestLibrary };
+export function workflowSide({
+  tenantId,
+  hash,
+  workflowCode,
+  guestLibrary,
+}: BundleCode): BundleSource {
+  return { tenantId, hash, side: "workflow", code: workflowCode, guestLibrary };
 }
 
 export interface OpenOrder {
