@@ -9,6 +9,7 @@ import { join } from "node:path";
 import { stepCodec } from "../sandbox/step-codec.ts";
 import { createSandbox } from "../sandbox/index.ts";
 import type { SandboxOptions } from "../sandbox/index.ts";
+import type { SandboxedStepsParts } from "../sandbox/step-runner.ts";
 import { admitBundle } from "../tenants/admission.ts";
 import type { AdmissionParts } from "../tenants/admission.ts";
 import type { BuiltBundle } from "../tenants/bundles/build.ts";
@@ -33,10 +34,12 @@ import { assertNever } from "./assert.ts";
 import { BatonError, isBatonError } from "./errors.ts";
 import { runIdOf, tenantIdOf } from "./ids.ts";
 import type { BundleHash, TenantId } from "./ids.ts";
+import type { EgressPort } from "./ports/egress.ts";
 import type { Clock, Log, Random } from "./ports/host.ts";
 import type { ConsumeOptions } from "./ports/queue.ts";
 import type { HostRealm } from "./ports/steps.ts";
 import type { Bundles, RunRow, RunStatus, StoredBundle, World } from "./ports/world.ts";
+import { FirstThatKnows } from "./step-runners.ts";
 import { createEngine } from "./runtime.ts";
 import type { EngineRuntime } from "./runtime.ts";
 import { settingsOf } from "./settings.ts";
@@ -54,9 +57,14 @@ export interface BatonOptions {
   readonly steps?: {
     /** Functions of the platform by step id; every tenant's workflows may call them. */
     readonly functions?: ReadonlyMap<string, StepBody>;
-    /** Runs the step side of every bundle as code of this process. Only for code you trust. */
+    /**
+     * Runs the step side of every bundle as code of this process. Only for code you trust; without
+     * it, steps run in heaps of their own.
+     */
     readonly trust?: "host";
   };
+  /** How requests of sandboxed steps leave; without it each is refused. */
+  readonly egress?: EgressPort;
   /** Over what the environment says. */
   readonly settings?: Partial<Settings>;
   readonly deliveries?: Partial<ConsumeOptions>;
@@ -141,12 +149,21 @@ export async function createBaton(options: BatonOptions): Promise<Baton> {
   const tenants = new TenantPolicy({ world, registry, vault, usage, clock });
   const sandbox = createSandbox(options.sandbox ?? { form: "threads" });
   const { functions, trust } = options.steps ?? {};
-  const steps = new HostSteps({
+  const hostSteps = new HostSteps({
     codec: stepCodec,
     log,
     ...(functions === undefined ? {} : { functions }),
     ...(trust === "host" ? { trusted: { stepCodeOf: stepCodeFrom(tenants) } } : {}),
   });
+  const sandboxedSteps = sandbox.stepRunner({
+    stepSideOf: stepSideFrom(tenants),
+    limitsOf: (tenantId) => tenants.stepLimitsOf(tenantId),
+    clock,
+    random,
+    log,
+    ...(options.egress === undefined ? {} : { egress: options.egress }),
+  });
+  const steps = new FirstThatKnows([hostSteps, sandboxedSteps]);
   const guestLibraries = [guestLibraryText()];
   const admission = { world, sandbox, registry, clock, guestLibraries };
   const settings = { ...settingsOf(process.env), ...options.settings };
@@ -240,6 +257,15 @@ function tenantOf({ tenantId = DEFAULT_TENANT }: { readonly tenantId?: string })
 function stepCodeFrom(tenants: TenantPolicy): StepCodeOf {
   return async (tenantId, deploymentId) =>
     (await tenants.storedBundleOf(tenantId, deploymentId))?.stepCode ?? null;
+}
+
+function stepSideFrom(tenants: TenantPolicy): SandboxedStepsParts["stepSideOf"] {
+  return async (tenantId, deploymentId) => {
+    const bundle = await tenants.storedBundleOf(tenantId, deploymentId);
+    if (bundle === null) return null;
+    const { nodeBuiltins } = parseManifest(bundle.manifest);
+    return { hash: bundle.hash, stepCode: bundle.stepCode, nodeBuiltins };
+  };
 }
 
 function startFields({ runId, idempotencyKey, attributes }: StartOptions) {

@@ -200,6 +200,12 @@ export const ERROR_TABLE = {
     when: "The workflow's code recursed so deep that its heap had to be given up.",
     todo: "Recurse less deeply.",
   },
+  WALL_LIMIT_EXCEEDED: {
+    name: "QuotaExceededError",
+    status: 413,
+    when: "A sandboxed step took longer than its tenant allows.",
+    todo: "Split the step, or give its requests a time limit of their own.",
+  },
   JOB_LIMIT_EXCEEDED: {
     name: "QuotaExceededError",
     status: 413,

@@ -7,7 +7,7 @@ import { ERROR_TABLE, RUN_ERROR_CODES } from "../engine/errors.ts";
 import type { LimitExceeded } from "../engine/ports/sandbox.ts";
 import { INCIDENT_KINDS } from "./threads.ts";
 import type { Incident } from "./threads.ts";
-import type { Answer, NumberedAnswer, Order } from "./wire.ts";
+import type { Answer, HeapId, NumberedAnswer, Order } from "./wire.ts";
 
 const short = z.string().max(1024);
 const long = z.string().max(1 << 17);
@@ -29,6 +29,12 @@ const bundleAnswers = [
     error: z.strictObject({ message: long, stack: long }),
   }),
   z.strictObject({ kind: z.literal("bundle_unknown") }),
+  limit,
+  lost,
+] as const;
+
+const stepTurnsAnswers = [
+  z.strictObject({ kind: z.literal("step_report"), text: z.string(), usage }),
   limit,
   lost,
 ] as const;
@@ -68,6 +74,13 @@ const ANSWER_TO = {
     }),
     ...bundleAnswers,
   ]),
+  step_begin: z.discriminatedUnion("kind", [
+    z.strictObject({ kind: z.literal("input_unreadable") }),
+    bundleAnswers[0],
+    bundleAnswers[1],
+    ...stepTurnsAnswers,
+  ]),
+  step_turns: z.discriminatedUnion("kind", [...stepTurnsAnswers]),
   close: z.null(),
   bundle: z.null(),
 } as const satisfies Record<Order["kind"], z.ZodType>;
@@ -85,6 +98,14 @@ const incident = z.strictObject({
 export function incidentIn(message: unknown): Incident | null {
   const read = incident.safeParse(message);
   return read.success ? (read.data.incident as Incident) : null;
+}
+
+const gone = z.strictObject({ gone: z.strictObject({ heapId: z.int().min(1), reason: long }) });
+
+/** The heap that is gone, or null if the message is no such thing. */
+export function goneIn(message: unknown): { heapId: HeapId; reason: string } | null {
+  const read = gone.safeParse(message);
+  return read.success ? read.data.gone : null;
 }
 
 const numbered = z.strictObject({ number: z.int().min(1), answer: z.unknown() });

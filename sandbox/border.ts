@@ -1,40 +1,38 @@
 /**
- * Reads what guests write. The only place where text from a heap becomes data of the host.
- *
- * Text is bounded in bytes, depth and count before it is parsed; after that every field is named,
- * typed and bounded, and nothing else may be there. The result shares no object with what was
- * parsed, so no key of a guest's choosing gets any further.
+ * Reads what workflow heaps write: reports, divergences and lists of names.
  *
  * S14 An id that the host takes over is one that it computed itself, at the position the guest
  *     named, or one that it already holds.
  */
 import { RUN_ERROR_CODES } from "../engine/errors.ts";
 import type { RunErrorCode } from "../engine/errors.ts";
-import type { ConsoleLine, Divergence } from "../engine/ports/sandbox.ts";
+import type { Divergence } from "../engine/ports/sandbox.ts";
 import type { Slot } from "../engine/slots.ts";
+import {
+  ID_CHARS_MAX,
+  TIME_MS_MAX,
+  Violation,
+  consoleLineIn,
+  fields,
+  filled,
+  flag,
+  idIn,
+  integer,
+  list,
+  nameIn,
+  object,
+  ordinal,
+  parsed,
+  string,
+} from "./guest-text.ts";
 import type { Ask, Registered, Report } from "./protocol.ts";
 
-/** The guest wrote what its library never writes. */
-export class Violation extends Error {
-  override readonly name = "Violation";
-}
-
-/** Reports nest no deeper: report, list, ask, list of changes, change. */
-const DEPTH_MAX = 5;
-/** Commas and opening brackets of one report; an ask has about ten. */
-const ITEMS_MAX = 500_000;
-const ID_CHARS_MAX = 64;
-const NAME_CHARS_MAX = 1024;
 const TOKEN_CHARS_MAX = 4096;
 const ATTRIBUTE_KEY_CHARS_MAX = 256;
 const ATTRIBUTE_VALUE_CHARS_MAX = 8192;
 const ATTRIBUTES_MAX = 64;
 const REGISTERED_MAX = 10_000;
 const DIVERGENCE_CHARS_MAX = 16_384;
-/** The last instant that a Date can name, epoch ms. */
-const TIME_MS_MAX = 8.64e15;
-const LEVELS = ["debug", "log", "info", "warn", "error"] as const;
-
 /** A report as the guest library writes them. Throws `Violation`. */
 export function reportIn(text: string): Report {
   const report = fields(parsed(text), [
@@ -77,47 +75,6 @@ export function registeredIn(text: string): Registered {
 export function isRunErrorCode(code: string | null): code is RunErrorCode {
   return RUN_ERROR_CODES.some((known) => known === code);
 }
-
-function parsed(text: string): unknown {
-  checkShape(text);
-  try {
-    return JSON.parse(text);
-  } catch {
-    throw new Violation("it is no JSON");
-  }
-}
-
-/** Bounds what a parse of the text can build, before it is parsed. */
-function checkShape(text: string): void {
-  let depth = 0;
-  let items = 0;
-  let isInString = false;
-  for (let i = 0; i < text.length; i++) {
-    const char = text.charCodeAt(i);
-    if (isInString) {
-      if (char === BACKSLASH) i++;
-      else if (char === QUOTE) isInString = false;
-    } else if (char === QUOTE) {
-      isInString = true;
-    } else if (char === COMMA) {
-      items++;
-    } else if (char === BRACKET || char === BRACE) {
-      items++;
-      depth++;
-      if (depth > DEPTH_MAX) throw new Violation("it nests too deep");
-    } else if (char === BRACKET_END || char === BRACE_END) {
-      depth--;
-    }
-  }
-  if (items > ITEMS_MAX) throw new Violation("it has too many items");
-}
-const QUOTE = 0x22;
-const COMMA = 0x2c;
-const BRACKET = 0x5b;
-const BACKSLASH = 0x5c;
-const BRACKET_END = 0x5d;
-const BRACE = 0x7b;
-const BRACE_END = 0x7d;
 
 function askIn(value: unknown): Ask {
   const kind = object(value)["k"];
@@ -209,76 +166,8 @@ function doneIn(value: unknown): Report["done"] {
   };
 }
 
-function consoleLineIn(value: unknown): ConsoleLine {
-  const { level, text } = fields(value, ["level", "text"]);
-  const known = LEVELS.find((name) => name === level);
-  if (known === undefined) throw new Violation("a console line has a known level");
-  return { level: known, text: string(text, Infinity) };
-}
-
 function names(value: unknown): string[] {
   const all = list(value);
   if (all.length > REGISTERED_MAX) throw new Violation("it registers too many names");
   return all.map(nameIn);
-}
-
-function object(value: unknown): Record<string, unknown> {
-  if (typeof value !== "object" || value === null || Array.isArray(value)) {
-    throw new Violation("it is an object");
-  }
-  return value as Record<string, unknown>;
-}
-
-/** An object with exactly these keys of its own. `__proto__` is a key like any other here. */
-function fields<K extends string>(value: unknown, keys: readonly K[]): Record<K, unknown> {
-  const given = object(value);
-  if (
-    Object.keys(given).length !== keys.length ||
-    !keys.every((key) => Object.hasOwn(given, key))
-  ) {
-    throw new Violation(`it has exactly the fields ${keys.join(", ")}`);
-  }
-  return given;
-}
-
-function list(value: unknown): unknown[] {
-  if (!Array.isArray(value)) throw new Violation("it is a list");
-  return value;
-}
-
-function string(value: unknown, charsMax: number): string {
-  if (typeof value !== "string" || value.length > charsMax) {
-    throw new Violation("it is a text of an allowed length");
-  }
-  return value;
-}
-
-function filled(value: unknown, charsMax: number): string {
-  const text = string(value, charsMax);
-  if (text === "") throw new Violation("the text is not empty");
-  return text;
-}
-
-function nameIn(value: unknown): string {
-  return filled(value, NAME_CHARS_MAX);
-}
-
-function idIn(value: unknown): string {
-  return filled(value, ID_CHARS_MAX);
-}
-
-function flag(value: unknown): boolean {
-  if (typeof value !== "boolean") throw new Violation("it is true or false");
-  return value;
-}
-
-function integer(value: unknown, max: number): number {
-  if (!Number.isInteger(value) || (value as number) < 0 || (value as number) > max) {
-    throw new Violation("it is a whole number in range");
-  }
-  return value as number;
-}
-
-function ordinal(value: unknown): number {
-  return integer(value, Number.MAX_SAFE_INTEGER);
 }

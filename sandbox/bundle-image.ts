@@ -73,6 +73,7 @@ export function makeBundleImage(
     hostCall: (name, value) => {
       if (name === "clock_read") note(`reads the clock while it is loaded ${value}`.trimEnd());
       if (name === "random_read") note(`reads randomness while it is loaded ${value}`.trimEnd());
+      if (name === "env_read") note("reads its environment while it is loaded");
     },
     clockWasRead: () => {
       if (isBundleRunning) note("reads the clock while it is loaded");

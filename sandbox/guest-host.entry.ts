@@ -9,7 +9,7 @@ import { FrameReader, frameOf } from "./frames.ts";
 import { HostDesk } from "./host-desk.ts";
 import { ThreadPlaces } from "./threads.ts";
 import type { Incident } from "./threads.ts";
-import type { HostHello, NumberedOrder } from "./wire.ts";
+import type { HeapId, HostHello, NumberedOrder } from "./wire.ts";
 
 const reader = new FrameReader();
 let desk: HostDesk | null = null;
@@ -18,9 +18,10 @@ function send(message: unknown): void {
   process.stdout.write(frameOf(message));
 }
 
-function begin({ threads, heapBytesMax, watchdog }: HostHello): HostDesk {
+function begin(hello: HostHello): HostDesk {
   const onIncident = (incident: Incident): void => send({ incident });
-  return new HostDesk(new ThreadPlaces({ threads, heapBytesMax, watchdog, onIncident }));
+  const onGone = (heapId: HeapId, reason: string): void => send({ gone: { heapId, reason } });
+  return new HostDesk(new ThreadPlaces({ ...hello, onIncident }), onGone);
 }
 
 async function answer(desk: HostDesk, { number, order }: NumberedOrder): Promise<void> {

@@ -8,13 +8,13 @@ import type { ChildProcessByStdio } from "node:child_process";
 import type { Socket } from "node:net";
 import { createRequire } from "node:module";
 import type { Readable, Writable } from "node:stream";
-import { answerIn, incidentIn } from "./answers.ts";
+import { answerIn, goneIn, incidentIn } from "./answers.ts";
 import { FrameReader, FrameRefused, frameOf } from "./frames.ts";
 import { PendingOrders } from "./pending-orders.ts";
 import type { Place } from "./place.ts";
 import type { Incident } from "./threads.ts";
 import { lostAnswer } from "./wire.ts";
-import type { AnswerTo, BundleRef, BundleSource, HostHello, Order } from "./wire.ts";
+import type { AnswerTo, BundleRef, BundleSource, HeapId, HostHello, Order } from "./wire.ts";
 
 const ENTRY = createRequire(import.meta.url).resolve("#built/entries/guest-host.mjs");
 /** "nobody" on every Linux: what a host becomes where its parent is root. */
@@ -43,6 +43,8 @@ export class GuestHost implements Place {
   readonly #pending = new PendingOrders();
   readonly #reader = new FrameReader();
   readonly #exited: Promise<void>;
+  /** Who is to be told when a heap is gone that nothing was asked of. */
+  readonly #onGone = new Map<HeapId, (reason: string) => void>();
   #stirredMs = performance.now();
   #timer: NodeJS.Timeout;
   #end: string | null = null;
@@ -93,6 +95,15 @@ export class GuestHost implements Place {
     this.#pending.forget(source);
   }
 
+  onGone(heapId: HeapId, tell: (reason: string) => void): void {
+    this.#onGone.set(heapId, tell);
+    if (this.#end !== null) tell(this.#end);
+  }
+
+  release(heapId: HeapId): void {
+    this.#onGone.delete(heapId);
+  }
+
   async kill(reason: string): Promise<void> {
     this.#lose(reason);
     this.#child.kill("SIGKILL");
@@ -114,6 +125,8 @@ export class GuestHost implements Place {
   #hear(message: unknown): void {
     const incident = incidentIn(message);
     if (incident !== null) return this.#options.onIncident(incident);
+    const gone = goneIn(message);
+    if (gone !== null) return this.#onGone.get(gone.heapId)?.(gone.reason);
     const answer = answerIn(message, (number) => this.#pending.orderOf(number)?.kind);
     if (answer === null) throw new FrameRefused("it says what no host of ours says");
     this.#pending.settle(answer.number, answer.answer);
@@ -134,6 +147,7 @@ export class GuestHost implements Place {
     this.#options.onEnd(this);
     this.#options.onIncident({ kind: "host_ended", reason, tenantId: null, runId: null });
     this.#pending.loseAll(reason, () => null);
+    for (const tell of [...this.#onGone.values()]) tell(reason);
   }
 
   /** A host keeps its parent's process alive only while it owes an answer. */

@@ -13,7 +13,8 @@ import type {
 } from "../engine/ports/sandbox.ts";
 import { positionOf } from "../engine/slots.ts";
 import type { Slot } from "../engine/slots.ts";
-import { Violation, divergenceIn } from "./border.ts";
+import { divergenceIn } from "./border.ts";
+import { Violation } from "./guest-text.ts";
 import { OpenOperations, violated } from "./open-operations.ts";
 import type { Lodging } from "./place.ts";
 import type { PassAnswer } from "./wire.ts";

@@ -2,6 +2,8 @@
  * The Sandbox port over heaps in one of three forms. The form decides what a tenant that breaks
  * out of wasm would reach, and nothing else: answers are the same in all of them.
  */
+import { readFileSync } from "node:fs";
+import { createRequire } from "node:module";
 import { assertNever } from "../engine/assert.ts";
 import { BatonError } from "../engine/errors.ts";
 import type {
@@ -12,7 +14,9 @@ import type {
   OpenResult,
   Sandbox,
 } from "../engine/ports/sandbox.ts";
-import { Violation, registeredIn } from "./border.ts";
+import { registeredIn } from "./border.ts";
+import { Violation } from "./guest-text.ts";
+import type { StepRunner } from "../engine/ports/steps.ts";
 import { callingThread } from "./calling-thread.ts";
 import { SEED_BYTES } from "./guest/entity-ids.ts";
 import { HeapProxy } from "./heap-proxy.ts";
@@ -23,6 +27,8 @@ import { ProcessPlaces } from "./processes.ts";
 import type { ProcessesOptions } from "./processes.ts";
 import { ThreadPlaces } from "./threads.ts";
 import type { ThreadsOptions } from "./threads.ts";
+import { SandboxedSteps } from "./step-runner.ts";
+import type { SandboxedStepsParts } from "./step-runner.ts";
 import { refOf, workflowSide } from "./wire.ts";
 import type { InspectAnswer } from "./wire.ts";
 
@@ -34,7 +40,15 @@ export type SandboxOptions =
   /** Only for tests: a program that cannot be interrupted hangs the process. */
   | { readonly form: "calling-thread" };
 
-export function createSandbox(options: SandboxOptions): Sandbox {
+/** Heaps of both kinds, over the same places. */
+export interface WholeSandbox extends Sandbox {
+  /** Runs the step sides of bundles in step heaps. */
+  stepRunner(parts: Omit<SandboxedStepsParts, "guestLibrary">): StepRunner;
+}
+
+const require = createRequire(import.meta.url);
+
+export function createSandbox(options: SandboxOptions): WholeSandbox {
   switch (options.form) {
     case "threads":
       return new PlacedSandbox(new ThreadPlaces(options));
@@ -47,7 +61,7 @@ export function createSandbox(options: SandboxOptions): Sandbox {
   }
 }
 
-class PlacedSandbox implements Sandbox {
+class PlacedSandbox implements WholeSandbox {
   readonly #places: Places;
   #isClosed = false;
 
@@ -56,7 +70,12 @@ class PlacedSandbox implements Sandbox {
   }
 
   async inspect(bundle: BundleCode, limits: HeapLimits): Promise<AdmissionReport> {
-    const lodging = await this.#lodge({ tenantId: bundle.tenantId, runId: null, limits });
+    const lodging = await this.#lodge({
+      tenantId: bundle.tenantId,
+      runId: null,
+      limits,
+      use: { kind: "workflow" },
+    });
     const { place, heapId } = lodging;
     const source = workflowSide(bundle);
     try {
@@ -78,7 +97,7 @@ class PlacedSandbox implements Sandbox {
         allowed: SEED_BYTES,
       });
     }
-    const lodging = await this.#lodge({ ...run, limits });
+    const lodging = await this.#lodge({ ...run, limits, use: { kind: "workflow" } });
     const source = workflowSide(bundle);
     const answer = await withSource(source, lodging.place, () =>
       lodging.place.order({
@@ -102,6 +121,12 @@ class PlacedSandbox implements Sandbox {
     }
     lodging.note(answer.heapBytes);
     return { kind: "opened", heap: new HeapProxy(request, lodging, answer.consumedSlot) };
+  }
+
+  /** Step heaps are never restored, so they run this build's library, whatever the bundle's is. */
+  stepRunner(parts: Omit<SandboxedStepsParts, "guestLibrary">): StepRunner {
+    const guestLibrary = readFileSync(require.resolve("#built/guest/step.js"), "utf8");
+    return new SandboxedSteps(this.#places, { ...parts, guestLibrary });
   }
 
   async close(): Promise<void> {

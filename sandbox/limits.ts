@@ -5,6 +5,7 @@
 import { BatonError } from "../engine/errors.ts";
 import { HEAP_LIMIT_RANGES } from "../engine/limits.ts";
 import type { HeapLimits, LimitExceeded } from "../engine/ports/sandbox.ts";
+import type { StepLimits } from "../engine/ports/steps.ts";
 import type { CpuClock } from "./cpu-clock.ts";
 
 export const SANDBOX_LIMITS = {
@@ -32,6 +33,12 @@ export const SANDBOX_LIMITS = {
   sourcesMax: 64,
   /** Bundle images kept on one thread, bytes over all. */
   imageBytesMax: 128 << 20,
+  /** Bundles whose steps the main side knows. */
+  knownBundlesMax: 10_000,
+  /** How long a step's body may go on after its signal fired, ms. */
+  abortGraceMs: 1000,
+  /** What an error, with its stack and causes, may have beyond a payload's limit. */
+  errorBytesMax: 64 << 10,
 } as const;
 
 /** Refuses limits that the sandbox cannot keep. */
@@ -94,7 +101,7 @@ export class CpuBudget {
 
 export function exceeded(
   code: LimitExceeded["code"],
-  limit: keyof HeapLimits | keyof typeof SANDBOX_LIMITS,
+  limit: keyof HeapLimits | keyof StepLimits | keyof typeof SANDBOX_LIMITS,
   used: number,
   allowed: number,
 ): LimitExceeded {

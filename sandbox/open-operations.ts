@@ -14,7 +14,8 @@ import type {
 } from "../engine/ports/sandbox.ts";
 import { payloadOfText } from "../engine/payload.ts";
 import type { Payload } from "../engine/payload.ts";
-import { Violation, isRunErrorCode, reportIn } from "./border.ts";
+import { isRunErrorCode, reportIn } from "./border.ts";
+import { Violation } from "./guest-text.ts";
 import { EntityIds } from "./guest/entity-ids.ts";
 import { exceeded } from "./limits.ts";
 import type { Ask, Report } from "./protocol.ts";

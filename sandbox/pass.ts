@@ -10,6 +10,7 @@
 import type { TenantId } from "../engine/ids.ts";
 import type { GuestEvent, HeapLimits, PassUsage } from "../engine/ports/sandbox.ts";
 import { textOfPayload } from "../engine/payload.ts";
+import type { Payload } from "../engine/payload.ts";
 import { isBatonError } from "../engine/errors.ts";
 import { BUNDLE_FILE } from "./bundle-image.ts";
 import type { BundleImage, ImageTools } from "./bundle-image.ts";
@@ -81,7 +82,7 @@ export class ResidentHeap {
     if (this.#isGone) return { kind: "lost", reason: "the heap was given up" };
     const startedMs = this.#execution.cpuMs;
     for (const event of events) {
-      const text = payloadTextOf(event);
+      const text = payloadTextOf(event.payload);
       if (text === undefined) {
         this.#isGone = true;
         return { kind: "unreadable", slot: event.slot };
@@ -220,7 +221,7 @@ function commandOf(event: GuestEvent): string {
 }
 
 /** Undefined: there is a payload, and it is no devalue text. */
-function payloadTextOf({ payload }: GuestEvent): string | null | undefined {
+export function payloadTextOf(payload: Payload | null): string | null | undefined {
   if (payload === null) return null;
   try {
     // Within JSON's strings, and devalue text is JSON, both forms mean the same; the engine's

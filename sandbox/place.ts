@@ -4,7 +4,7 @@
  */
 import type { RunId, TenantId } from "../engine/ids.ts";
 import type { HeapLimits } from "../engine/ports/sandbox.ts";
-import type { AnswerTo, BundleSource, HeapId, InspectAnswer, OpenAnswer, Order } from "./wire.ts";
+import type { Answer, AnswerTo, BundleSource, HeapId, Order } from "./wire.ts";
 
 export interface Place {
   /** Never rejects for what becomes of a heap or of the place. */
@@ -29,7 +29,15 @@ export interface LodgingRequest {
   /** Null: for a bundle that is looked at, not run. */
   readonly runId: RunId | null;
   readonly limits: HeapLimits;
+  readonly use: LodgingUse;
+  /** Told if the heap is gone without having been asked for anything; not after `release`. */
+  readonly onGone?: (reason: string) => void;
 }
+
+export type LodgingUse =
+  | { readonly kind: "workflow" }
+  /** `isAlone`: on a thread that serves no other tenant while it runs. */
+  | { readonly kind: "step"; readonly isAlone: boolean };
 
 export interface Places {
   /** Waits until there is room. */
@@ -38,7 +46,7 @@ export interface Places {
 }
 
 /** Places keep only some sources; one that has dropped this one is given it again, once. */
-export async function withSource<T extends InspectAnswer | OpenAnswer>(
+export async function withSource<T extends Answer>(
   source: BundleSource,
   place: Place,
   ask: () => Promise<T>,

@@ -10,6 +10,7 @@ import type { TenantId } from "../engine/ids.ts";
 import { GuestHost } from "./guest-host.ts";
 import type { HostUser } from "./guest-host.ts";
 import type { Lodging, LodgingRequest, Places } from "./place.ts";
+import { STEP_THREADS_PER_CORE } from "./threads.ts";
 import type { ThreadsOptions } from "./threads.ts";
 import { WATCHDOG_DEFAULTS } from "./watchdog.ts";
 import type { HeapId } from "./wire.ts";
@@ -33,12 +34,13 @@ export class ProcessPlaces implements Places {
   }
 
   /** Room is waited for inside the host, before it opens the heap. */
-  async lodge({ tenantId }: LodgingRequest): Promise<Lodging> {
+  async lodge({ tenantId, onGone }: LodgingRequest): Promise<Lodging> {
     if (this.#isClosed) throw new BatonError("CLOSED", "the sandbox is closed");
     const group = this.#options.trustGroupOf?.(tenantId) ?? tenantId;
     const place = this.#hosts.get(group) ?? this.#start(group);
-    this.#lastHeapId++;
-    return { place, heapId: this.#lastHeapId, note() {}, release() {} };
+    const heapId = ++this.#lastHeapId;
+    if (onGone !== undefined) place.onGone(heapId, onGone);
+    return { place, heapId, note() {}, release: () => place.release(heapId) };
   }
 
   async close(): Promise<void> {
@@ -49,10 +51,13 @@ export class ProcessPlaces implements Places {
 
   #start(group: string): GuestHost {
     const { threads, heapBytesMax, watchdog, user, onIncident } = this.#options;
+    const { stepThreads, stepHeapBytesMax } = this.#options;
     const host = new GuestHost({
       hello: {
         threads: threads ?? availableParallelism(),
         heapBytesMax: heapBytesMax ?? totalmem() / 2,
+        stepThreads: stepThreads ?? STEP_THREADS_PER_CORE * availableParallelism(),
+        stepHeapBytesMax: stepHeapBytesMax ?? totalmem() / 4,
         watchdog: { ...WATCHDOG_DEFAULTS, ...watchdog },
       },
       user: user ?? null,

@@ -1,9 +1,11 @@
 /**
- * The form with worker threads: as many guest threads as there are cores, spread over by run, and
- * one more for tenants whose code overran lately.
+ * The form with worker threads: as many guest threads as there are cores, spread over by run, one
+ * more for tenants whose code overran lately, and apart from these the threads of step heaps
+ * (step-threads.ts).
  *
- * A thread may be killed at any instant, with all heaps on it. They are answered "lost", resume
- * from snapshot and log elsewhere, and their runs see no error.
+ * A thread may be killed at any instant, with all heaps on it. They are answered "lost": workflow
+ * heaps resume from snapshot and log elsewhere, and their runs see no error; attempts of steps are
+ * interrupted.
  */
 import { availableParallelism, totalmem } from "node:os";
 import { BatonError } from "../engine/errors.ts";
@@ -11,9 +13,11 @@ import type { RunId, TenantId } from "../engine/ids.ts";
 import { GuestThread } from "./guest-thread.ts";
 import type { ThreadEvents } from "./guest-thread.ts";
 import { exceeded } from "./limits.ts";
-import type { Lodging, LodgingRequest, Places } from "./place.ts";
+import type { Lodging, LodgingRequest, LodgingUse, Places } from "./place.ts";
 import { Conduct, MemoryBudget } from "./placement.ts";
 import type { ProgressRecord } from "./progress.ts";
+import { StepThreads } from "./step-threads.ts";
+import type { Seat } from "./step-threads.ts";
 import { WATCHDOG_DEFAULTS, Watchdog } from "./watchdog.ts";
 import type { Verdict, WatchdogOptions } from "./watchdog.ts";
 import { compileModule } from "./wasm.ts";
@@ -34,6 +38,10 @@ export interface ThreadsOptions {
   readonly threads?: number;
   /** What all heaps together may take; by default half of the machine's memory. */
   readonly heapBytesMax?: number;
+  /** Threads of step heaps; by default four times the cores, since bodies mostly wait. */
+  readonly stepThreads?: number;
+  /** What all step heaps together may take; by default a quarter of the machine's memory. */
+  readonly stepHeapBytesMax?: number;
   readonly watchdog?: Partial<WatchdogOptions>;
   readonly onIncident?: (incident: Incident) => void;
 }
@@ -42,13 +50,19 @@ interface Lodger {
   readonly tenantId: TenantId;
   readonly runId: RunId | null;
   readonly thread: GuestThread;
-  readonly cpuHardMs: number;
+  readonly isStep: boolean;
+  readonly onGone: ((reason: string) => void) | null;
 }
+
+/** Threads of step heaps for each core. */
+export const STEP_THREADS_PER_CORE = 4;
 
 export class ThreadPlaces implements Places {
   readonly #module = compileModule();
   readonly #threadsMax: number;
   readonly #memory: MemoryBudget;
+  readonly #stepMemory: MemoryBudget;
+  readonly #steps: StepThreads<GuestThread>;
   readonly #conduct = new Conduct();
   readonly #watchdog: Watchdog<GuestThread>;
   readonly #onIncident: (incident: Incident) => void;
@@ -62,6 +76,10 @@ export class ThreadPlaces implements Places {
     this.#threadsMax = options.threads ?? availableParallelism();
     const heapBytesMax = options.heapBytesMax ?? totalmem() / 2;
     this.#memory = new MemoryBudget(heapBytesMax, this.#threadsMax + 1);
+    const stepThreads = options.stepThreads ?? STEP_THREADS_PER_CORE * availableParallelism();
+    // Apart from the workflow heaps: those wait, live, for the bodies of their inline steps.
+    this.#stepMemory = new MemoryBudget(options.stepHeapBytesMax ?? totalmem() / 4, stepThreads);
+    this.#steps = new StepThreads({ threadsMax: stepThreads, start: () => this.#start() });
     this.#onIncident = options.onIncident ?? (() => undefined);
     this.#watchdog = new Watchdog(
       { ...WATCHDOG_DEFAULTS, ...options.watchdog },
@@ -69,32 +87,44 @@ export class ThreadPlaces implements Places {
     );
   }
 
-  async lodge({ tenantId, runId, limits }: LodgingRequest): Promise<Lodging> {
-    const reservation = await this.#memory.reserve(limits.heapBytesMax);
-    if (this.#isClosed) {
+  async lodge(request: LodgingRequest): Promise<Lodging> {
+    const { tenantId, runId, limits, use } = request;
+    const isStep = use.kind === "step";
+    const memory = isStep ? this.#stepMemory : this.#memory;
+    const reservation = await memory.reserve(limits.heapBytesMax);
+    const seat = this.#isClosed ? null : await this.#seatOf(tenantId, use);
+    if (this.#isClosed || seat === null) {
+      seat?.leave();
       reservation.release();
       throw new BatonError("CLOSED", "the sandbox is closed");
     }
-    const thread = this.#conduct.isPenalized(tenantId, performance.now())
-      ? (this.#penaltyThread ??= this.#start())
-      : this.#leastBusy();
+    const { thread } = seat;
     const heapId = ++this.#lastHeapId;
-    this.#lodgers.set(heapId, { tenantId, runId, thread, cpuHardMs: limits.cpuHardMs });
+    this.#lodgers.set(heapId, { tenantId, runId, thread, isStep, onGone: request.onGone ?? null });
     return {
       place: thread,
       heapId,
       note: (heapBytes) => reservation.note(heapBytes),
       release: () => {
         this.#lodgers.delete(heapId);
+        seat.leave();
         reservation.release();
       },
     };
   }
 
+  #seatOf(tenantId: TenantId, use: LodgingUse): Promise<Seat<GuestThread>> {
+    const isPenalized = this.#conduct.isPenalized(tenantId, performance.now());
+    if (use.kind === "step") return this.#steps.take(tenantId, use.isAlone || isPenalized);
+    const thread = isPenalized ? (this.#penaltyThread ??= this.#start()) : this.#leastBusy();
+    return Promise.resolve({ thread, leave() {} });
+  }
+
   async close(): Promise<void> {
     this.#isClosed = true;
     this.#watchdog.stop();
-    const all = [...this.#threads, ...(this.#penaltyThread === null ? [] : [this.#penaltyThread])];
+    const all = [...this.#threads, ...this.#steps.threads];
+    if (this.#penaltyThread !== null) all.push(this.#penaltyThread);
     await Promise.all(all.map((thread) => thread.kill("the sandbox was closed")));
   }
 
@@ -142,6 +172,10 @@ export class ThreadPlaces implements Places {
   #forget(thread: GuestThread, reason: string): void {
     this.#threads.delete(thread);
     if (this.#penaltyThread === thread) this.#penaltyThread = null;
+    this.#steps.forget(thread);
+    for (const lodger of [...this.#lodgers.values()]) {
+      if (lodger.thread === thread) lodger.onGone?.(reason);
+    }
     if (this.#isClosed) return;
     this.#onIncident({ kind: "thread_died", reason, tenantId: null, runId: null });
   }
@@ -168,18 +202,30 @@ export class ThreadPlaces implements Places {
     );
   }
 
-  /** A bundle that is only looked at has no run to spare: its first overrun refuses it. */
-  #isConvicted({ tenantId, runId }: Lodger, work: ProgressRecord): boolean {
-    if (runId === null) return true;
-    return this.#conduct.overran({ tenantId, runId }, work.slot, performance.now());
+  /**
+   * A bundle that is only looked at has no run to spare: its first overrun refuses it. Nor has an
+   * attempt of a step: it fails, and the step may have others.
+   */
+  #isConvicted({ tenantId, runId, isStep }: Lodger, work: ProgressRecord): boolean {
+    const nowMs = performance.now();
+    if (runId !== null && !isStep) {
+      return this.#conduct.overran({ tenantId, runId }, work.slot, nowMs);
+    }
+    this.#conduct.penalize(tenantId, nowMs);
+    return true;
   }
 }
 
+const WORK_KINDS: readonly Order["kind"][] = [
+  "pass",
+  "open",
+  "inspect",
+  "step_begin",
+  "step_turns",
+];
+
 function isWorkOf(order: Order, heapId: HeapId): boolean {
-  return (
-    (order.kind === "pass" || order.kind === "open" || order.kind === "inspect") &&
-    order.heapId === heapId
-  );
+  return WORK_KINDS.includes(order.kind) && "heapId" in order && order.heapId === heapId;
 }
 
 function conviction({ cpuHardMs }: ProgressRecord, usedMs: number): Answer {

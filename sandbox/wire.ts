@@ -14,7 +14,9 @@ import type {
   LimitExceeded,
   PassUsage,
 } from "../engine/ports/sandbox.ts";
+import type { StepLimits } from "../engine/ports/steps.ts";
 import type { SnapshotBinding } from "./snapshot.ts";
+import type { StepCommand } from "./step-protocol.ts";
 import type { WatchdogOptions } from "./watchdog.ts";
 
 /** Names a heap within the place where it lives; given by the main side. */
@@ -64,6 +66,25 @@ export interface OpenOrder {
   readonly image: { readonly bytes: Uint8Array; readonly binding: SnapshotBinding } | null;
 }
 
+/** Opens a step heap and runs its body until it waits. */
+export interface StepBeginOrder {
+  readonly kind: "step_begin";
+  readonly heapId: HeapId;
+  readonly bundle: BundleRef;
+  readonly runId: RunId;
+  /** Its thread is to serve no other tenant while it runs. */
+  readonly isAlone: boolean;
+  readonly init: Extract<StepCommand, { t: "init" }>;
+  readonly input: Uint8Array;
+  readonly limits: StepLimits;
+}
+
+/** One thing that the body waited for. */
+export interface StepTurn {
+  readonly command: Extract<StepCommand, { t: "settle" | "abort" }>;
+  readonly payloadText: string | null;
+}
+
 export type Order =
   /** The source of a bundle, before the first order that names it. Answered by nothing. */
   | { readonly kind: "bundle"; readonly source: BundleSource }
@@ -79,6 +100,13 @@ export type Order =
       readonly heapId: HeapId;
       readonly bundle: BundleRef;
       readonly limits: HeapLimits;
+    }
+  | StepBeginOrder
+  | {
+      readonly kind: "step_turns";
+      readonly heapId: HeapId;
+      readonly now: number;
+      readonly turns: readonly StepTurn[];
     }
   /** `isReusable`: nothing went wrong in it, as far as the main side knows. Answered by nothing. */
   | { readonly kind: "close"; readonly heapId: HeapId; readonly isReusable: boolean };
@@ -122,7 +150,23 @@ export type InspectAnswer =
     }
   | Exclude<OpenAnswer, { kind: "opened" | "image_refused" }>;
 
-export type Answer = OpenAnswer | PassAnswer | SnapshotAnswer | InspectAnswer;
+export type StepTurnsAnswer =
+  | {
+      readonly kind: "step_report";
+      /** A `StepReport` as the guest wrote it. */
+      readonly text: string;
+      readonly usage: PassUsage;
+    }
+  | { readonly kind: "limit"; readonly exceeded: LimitExceeded }
+  | { readonly kind: "lost"; readonly reason: string };
+
+export type StepBeginAnswer =
+  | StepTurnsAnswer
+  /** The input is no devalue text. */
+  | { readonly kind: "input_unreadable" }
+  | Extract<OpenAnswer, { kind: "bundle_failed" | "bundle_unknown" }>;
+
+export type Answer = StepBeginAnswer | OpenAnswer | PassAnswer | SnapshotAnswer | InspectAnswer;
 
 /** Which answer an order gets. */
 export type AnswerTo<T extends Order["kind"]> = T extends "open"
@@ -133,7 +177,11 @@ export type AnswerTo<T extends Order["kind"]> = T extends "open"
       ? SnapshotAnswer
       : T extends "inspect"
         ? InspectAnswer
-        : null;
+        : T extends "step_begin"
+          ? StepBeginAnswer
+          : T extends "step_turns"
+            ? StepTurnsAnswer
+            : null;
 
 /** What a guest thread starts with. */
 export interface ThreadData {
@@ -150,6 +198,8 @@ export interface ThreadHello {
 export interface HostHello {
   readonly threads: number;
   readonly heapBytesMax: number;
+  readonly stepThreads: number;
+  readonly stepHeapBytesMax: number;
   readonly watchdog: WatchdogOptions;
 }
 
@@ -169,6 +219,8 @@ export function lostAnswer(order: Order, reason: string): Answer | null {
     case "open":
     case "pass":
     case "inspect":
+    case "step_begin":
+    case "step_turns":
       return { kind: "lost", reason };
     case "snapshot":
       return { kind: "none" };

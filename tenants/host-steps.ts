@@ -11,6 +11,7 @@
 import type { Log } from "../engine/ports/host.ts";
 import {
   MAX_RETRIES_DEFAULT,
+  exhaustionText,
   type HostCodec,
   type HostRealm,
   type StepAttempt,
@@ -115,9 +116,7 @@ export class HostSteps implements StepRunner {
 
   #exhausted(attempt: StepAttempt, cause: unknown): unknown {
     const { FatalError } = this.#options.codec.errors;
-    const retries = attempt.attempt - 1;
-    const times = retries === 1 ? "1 retry" : `${retries} retries`;
-    const message = `Step "${attempt.stepName}" failed after ${times}: ${messageOf(cause)}`;
+    const message = exhaustionText(attempt.stepName, attempt.attempt, messageOf(cause));
     return FatalError === undefined ? cause : new FatalError(message, { cause });
   }
 

@@ -6,11 +6,12 @@
  */
 import { bundleHashOf, type BundleHash, type RunRef, type TenantId } from "../engine/ids.ts";
 import type { Clock } from "../engine/ports/host.ts";
+import type { StepLimits } from "../engine/ports/steps.ts";
 import type { TenantStanding, Tenants, UsageSample } from "../engine/ports/tenants.ts";
 import type { StoredBundle, World } from "../engine/ports/world.ts";
 import { isBatonError } from "../engine/errors.ts";
 import { Lru } from "./lru.ts";
-import { tenantLimitsOf } from "./quota.ts";
+import { stepLimitsOf, tenantLimitsOf } from "./quota.ts";
 import type { TenantRegistry } from "./registry.ts";
 import type { UsageCounters } from "./usage.ts";
 import type { Place, Vault } from "./vault.ts";
@@ -61,6 +62,12 @@ export class TenantPolicy implements Tenants {
           };
     this.#standings.set(tenantId, { at: now, standing });
     return standing;
+  }
+
+  /** What an attempt of a sandboxed step may use; null if there is no such tenant. */
+  async stepLimitsOf(tenantId: TenantId): Promise<StepLimits | null> {
+    const tenant = await this.#parts.registry.get(tenantId);
+    return tenant === null ? null : stepLimitsOf(this.#parts.registry.quotas(tenant));
   }
 
   async bundleOf(tenantId: TenantId, deploymentId: string) {

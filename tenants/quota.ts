@@ -8,6 +8,7 @@ import { z } from "zod";
 import { BatonError } from "../engine/errors.ts";
 import { HEAP_LIMIT_RANGES } from "../engine/limits.ts";
 import type { HeapLimits } from "../engine/ports/sandbox.ts";
+import type { StepLimits } from "../engine/ports/steps.ts";
 import type { TenantLimits } from "../engine/ports/tenants.ts";
 
 const KIB = 1024;
@@ -48,6 +49,12 @@ export const quotasSchema = z.strictObject({
   openRunsMax: limit,
   startsPerSecondMax: limit,
   stepsMax: limit,
+  /** CPU of one attempt of a sandboxed step. */
+  stepCpuMsMax: z.number().int().min(1).max(3_600_000),
+  /** From the first turn of an attempt to its outcome. */
+  stepWallMsMax: z.number().int().min(1).max(86_400_000),
+  /** Body of one answer to a step's `fetch`. */
+  responseBytesMax: z.number().int().min(0).max(HEAP_BYTES_MAX),
   socketsMax: limit,
   egressBytesPerMinuteMax: limit,
   feedsPerRunMax: limit,
@@ -84,6 +91,9 @@ export const SERVER_QUOTAS: Quotas = {
   openRunsMax: 100_000,
   startsPerSecondMax: 50,
   stepsMax: 50,
+  stepCpuMsMax: 30_000,
+  stepWallMsMax: 900_000,
+  responseBytesMax: 8 * MIB,
   socketsMax: 50,
   egressBytesPerMinuteMax: 100 * MIB,
   feedsPerRunMax: 2,
@@ -105,6 +115,9 @@ export const EMBEDDED_QUOTAS: Quotas = {
   heapBytesMax: SERVER_QUOTAS.heapBytesMax,
   cpuSoftMs: SERVER_QUOTAS.cpuSoftMs,
   cpuHardMs: SERVER_QUOTAS.cpuHardMs,
+  stepCpuMsMax: SERVER_QUOTAS.stepCpuMsMax,
+  stepWallMsMax: SERVER_QUOTAS.stepWallMsMax,
+  responseBytesMax: SERVER_QUOTAS.responseBytesMax,
   payloadInlineBytesMax: SERVER_QUOTAS.payloadInlineBytesMax,
   payloadBytesMax: SERVER_QUOTAS.payloadBytesMax,
 };
@@ -151,6 +164,30 @@ export function heapLimitsOf(quotas: Quotas): HeapLimits {
     payloadBytesMax: quotas.payloadBytesMax,
     consoleBytesPerPassMax:
       quotas.consoleBytesPerPassMax ?? HEAP_LIMIT_RANGES.consoleBytesPerPassMax[1],
+  };
+}
+
+/** A step works where a workflow decides: one turn of it may take so many times an event's CPU. */
+const STEP_TURN_CPU_FACTOR = 4;
+/** Timers, requests and other calls of one attempt at once. */
+const STEP_CALLS_OPEN_MAX = 1_000;
+/** Of one attempt, where the tenant has no limit. */
+const STEP_SOCKETS_MAX = 50;
+
+export function stepLimitsOf(quotas: Quotas): StepLimits {
+  const heap = heapLimitsOf(quotas);
+  return {
+    heap: {
+      ...heap,
+      cpuSoftMs: quotas.cpuSoftMs * STEP_TURN_CPU_FACTOR,
+      cpuHardMs: quotas.cpuHardMs * STEP_TURN_CPU_FACTOR,
+    },
+    cpuMsMax: quotas.stepCpuMsMax,
+    wallMsMax: quotas.stepWallMsMax,
+    callsOpenMax: STEP_CALLS_OPEN_MAX,
+    socketsMax: quotas.socketsMax ?? STEP_SOCKETS_MAX,
+    responseBytesMax: quotas.responseBytesMax,
+    consoleBytesMax: heap.consoleBytesPerPassMax,
   };
 }
 

@@ -4,6 +4,7 @@
  */
 import type { EntityId, RunRef } from "../ids.ts";
 import type { Payload } from "../payload.ts";
+import type { HeapLimits } from "./sandbox.ts";
 
 export interface StepTraits {
   /** Retries after the first attempt; 0 means at most one attempt per live owner. */
@@ -48,6 +49,29 @@ export interface StepRunner {
   traitsOf(run: RunRef, deploymentId: string, stepName: string): Promise<StepTraits | null>;
   /** Never rejects for what the body does. */
   run(attempt: StepAttempt): Promise<StepOutcome>;
+}
+
+/** What one attempt of a sandboxed body may use. */
+export interface StepLimits {
+  /** The CPU limits are those of one turn: what the body does between two waits. */
+  readonly heap: HeapLimits;
+  /** CPU of all turns together. */
+  readonly cpuMsMax: number;
+  /** From the first turn to the outcome. */
+  readonly wallMsMax: number;
+  /** Timers, requests and other calls to the host that are open at once. */
+  readonly callsOpenMax: number;
+  /** Requests that are open at once. */
+  readonly socketsMax: number;
+  readonly responseBytesMax: number;
+  readonly consoleBytesMax: number;
+}
+
+/** What the `FatalError` says that stands for the last failure of a step. */
+export function exhaustionText(stepName: string, attempt: number, lastMessage: string): string {
+  const retries = attempt - 1;
+  const times = retries === 1 ? "1 retry" : `${retries} retries`;
+  return `Step "${stepName}" failed after ${times}: ${lastMessage}`;
 }
 
 /** A step function inside a payload: which step, and what is bound to it. */

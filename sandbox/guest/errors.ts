@@ -70,6 +70,8 @@ export const HookForceClaimedError = namedError("HookForceClaimedError");
 export const SerializationError = namedError("SerializationError");
 export const QuotaExceededError = namedError("QuotaExceededError");
 export const NotAvailableError = namedError("NotAvailableError");
+/** The tenant's egress policy does not allow the request. */
+export const EgressDeniedError = namedError("EgressDeniedError");
 export const WorkflowRuntimeError = namedError("WorkflowRuntimeError");
 export const ReplayDivergenceError = namedError("ReplayDivergenceError");
 export const CorruptedEventLogError = namedError("CorruptedEventLogError");
@@ -153,6 +155,7 @@ export const errorExports = {
   SerializationError,
   QuotaExceededError,
   NotAvailableError,
+  EgressDeniedError,
   WorkflowRuntimeError,
   ReplayDivergenceError,
   CorruptedEventLogError,

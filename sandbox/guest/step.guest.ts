@@ -31,9 +31,11 @@ import type { Kind, Realm } from "./realm.ts";
 import { lineText } from "./report.ts";
 import { stepFunctions } from "./step/functions.ts";
 import { StepBody } from "./step/body.ts";
+import { registerBuiltins } from "./step/builtin-bodies.ts";
+import { installEnvironment } from "./step/environment.ts";
 import type { Attempt, ContextStore } from "./step/body.ts";
 import { StepSignals } from "./step/abort.ts";
-import { stepExports } from "./step/exports.ts";
+import { apiCallOf, stepExports } from "./step/exports.ts";
 import { installDigest } from "./step/digest.ts";
 import { createFetch } from "./step/fetch.ts";
 import { HostCalls } from "./step/host-calls.ts";
@@ -44,7 +46,10 @@ import { GuestDOMException } from "./web/dom-exception.ts";
 import { installWebTypes } from "./web/install.ts";
 import { WEB_KINDS } from "./web/web-kinds.ts";
 
-type HostCall = (name: "clock_read" | "random_read" | "clock_set", value: string) => unknown;
+type HostCall = (
+  name: "clock_read" | "random_read" | "env_read" | "clock_set",
+  value: string,
+) => unknown;
 
 export function boot(hostCall: HostCall): Dispatch {
   const scope = globalThis;
@@ -76,7 +81,13 @@ export function boot(hostCall: HostCall): Dispatch {
   };
   const calls = new HostCalls(realm);
   const store: ContextStore = { closureVars: {} };
-  const heap = new StepHeap(guest, calls, new StepBody(guest, registered, store), registered);
+  const heap = new StepHeap({
+    guest,
+    calls,
+    body: new StepBody(guest, registered, store),
+    registered,
+    grant: installEnvironment(scope, () => void hostCall("env_read", "")),
+  });
   installRuntime(scope, heap);
   const streams = new StepStreams(guest, calls);
   const report = (error: unknown): void =>
@@ -101,6 +112,7 @@ export function boot(hostCall: HostCall): Dispatch {
   defineFixed(scope, SymbolFor("WORKFLOW_STEP_CONTEXT_STORAGE"), { getStore: () => store });
   const library = { guest, calls, streams, classes, fetch, attempt: () => heap.attempt };
   defineFixed(scope, SymbolFor("baton.guest"), stepExports(library));
+  registerBuiltins(registered, { fetch, call: apiCallOf(library) });
   return (commandJson, payloadText) =>
     heap.obey(jsonParse(commandJson) as StepCommand, payloadText ?? "-1");
 }
@@ -112,6 +124,15 @@ function installRuntime(scope: object, { guest }: StepHeap): void {
   installDigest(crypto);
 }
 
+interface StepHeapParts {
+  readonly guest: Guest;
+  readonly calls: HostCalls;
+  readonly body: StepBody;
+  readonly registered: Map<string, unknown>;
+  /** Shows the body its environment. */
+  readonly grant: (env: Readonly<Record<string, string>>) => void;
+}
+
 /** The commands of the host, obeyed. */
 class StepHeap {
   readonly guest: Guest;
@@ -119,14 +140,16 @@ class StepHeap {
   readonly #calls: HostCalls;
   readonly #body: StepBody;
   readonly #registered: Map<string, unknown>;
+  readonly #grant: StepHeapParts["grant"];
   #attempt: Attempt | null = null;
 
-  constructor(guest: Guest, calls: HostCalls, body: StepBody, registered: Map<string, unknown>) {
+  constructor({ guest, calls, body, registered, grant }: StepHeapParts) {
     this.guest = guest;
     this.signals = new StepSignals(guest, calls);
     this.#calls = calls;
     this.#body = body;
     this.#registered = registered;
+    this.#grant = grant;
   }
 
   get attempt(): Attempt {
@@ -174,7 +197,7 @@ class StepHeap {
     this.guest.random.seed(command.seed);
     this.guest.console.limit(command.consoleBytesPerPassMax);
     this.#calls.start(command.callsOpenMax);
-    define(globalThis, "process", { env: { ...command.env } }, false);
+    this.#grant(command.env);
   }
 
   #report(): string {

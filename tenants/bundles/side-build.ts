@@ -106,13 +106,13 @@ function optionsOf(side: BundleSide): BuildOptions {
     logLevel: "silent",
     logLimit: 0,
     charset: "utf8",
+    define: { "process.env.NODE_ENV": '"production"' },
     ...(side === "workflow"
       ? {
           format: "iife",
           platform: "neutral",
           conditions: ["workflow"],
           mainFields: ["module", "main"],
-          define: { "process.env.NODE_ENV": '"production"' },
         }
       : {
           // A script, which heaps can evaluate; what it takes of Node it takes by `require`.

@@ -50,7 +50,7 @@ describe("quotas", () => {
     });
   });
 
-  it("of the embedded tenant limit heaps, their CPU and payloads, and nothing else", () => {
+  it("of the embedded tenant limit heaps, CPU, payloads and attempts of steps, and nothing else", () => {
     expect(quotasSchema.parse(EMBEDDED_QUOTAS)).toEqual(EMBEDDED_QUOTAS);
     const limited = Object.entries(EMBEDDED_QUOTAS).filter(([, value]) => value !== null);
     expect(limited.map(([name]) => name).toSorted()).toEqual([
@@ -59,6 +59,9 @@ describe("quotas", () => {
       "heapBytesMax",
       "payloadBytesMax",
       "payloadInlineBytesMax",
+      "responseBytesMax",
+      "stepCpuMsMax",
+      "stepWallMsMax",
     ]);
     expect(Object.values(heapLimitsOf(EMBEDDED_QUOTAS)).every(Number.isSafeInteger)).toBe(true);
   });

@@ -1,4 +1,5 @@
 /** The one attempt of a step heap: its body found, called, and its outcome told. */
+import { exhaustionText } from "../../../engine/ports/steps.ts";
 import { decode } from "../decode.ts";
 import { FatalError, StepNotRegisteredError } from "../errors.ts";
 import { textOfThrown, textOfValue } from "../guest.ts";
@@ -98,11 +99,19 @@ export class StepBody {
 }
 
 function exhausted(attempt: Attempt, cause: unknown): Error {
-  const retries = attempt.attempt - 1;
-  const times = retries === 1 ? "1 retry" : `${retries} retries`;
-  const message =
-    isError(cause) && typeof cause.message === "string" ? cause.message : typeof cause;
-  return new FatalError(`Step "${attempt.stepName}" failed after ${times}: ${message}`, { cause });
+  return new FatalError(exhaustionText(attempt.stepName, attempt.attempt, messageOf(cause)), {
+    cause,
+  });
+}
+
+function messageOf(thrown: unknown): string {
+  if (typeof thrown === "string") return thrown;
+  try {
+    if (isError(thrown) && typeof thrown.message === "string") return thrown.message;
+  } catch {
+    // Its own getter threw.
+  }
+  return `a thrown ${typeof thrown}`;
 }
 
 function nameOf(thrown: unknown): string {

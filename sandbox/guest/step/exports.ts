@@ -93,12 +93,19 @@ const FIELDS = [
   "completedAt",
 ];
 
-function apiOf(parts: StepParts): Record<string, unknown> {
-  const call = async (op: string, args: unknown[]): Promise<unknown> => {
-    const text = textOfValue(parts.guest, args, `arguments of ${op}()`);
+/** Calls a function of the platform. */
+export type ApiCall = (op: string, args: unknown[]) => Promise<unknown>;
+
+export function apiCallOf({ guest, calls }: Pick<StepParts, "guest" | "calls">): ApiCall {
+  return async (op, args) => {
+    const text = textOfValue(guest, args, `arguments of ${op}()`);
     const members = `"op":${jsonOf(op)},"args":${jsonOf(text)}`;
-    return decode(await parts.calls.ask({ kind: "api", members }).answer, parts.guest.realm);
+    return decode(await calls.ask({ kind: "api", members }).answer, guest.realm);
   };
+}
+
+function apiOf(parts: StepParts): Record<string, unknown> {
+  const call = apiCallOf(parts);
   class Run {
     readonly runId: string;
     constructor(runId: string) {

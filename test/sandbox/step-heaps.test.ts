@@ -1,0 +1,321 @@
+/** Needs `npm run build` first: the guest library and the threads are the built ones. */
+import { afterEach, describe, expect, it, vi } from "vitest";
+import type { EgressPort, EgressRequest } from "../../engine/ports/egress.ts";
+import { payloadOfText } from "../../engine/payload.ts";
+import { HeldClock, attemptOf, failureOf, resultOf, rigOf, stepCode } from "./step-attempts.ts";
+import type { Rig, RigOptions } from "./step-attempts.ts";
+
+const open: Rig[] = [];
+afterEach(async () => {
+  await Promise.all(open.splice(0).map((rig) => rig.close()));
+});
+
+function bodies(of: Readonly<Record<string, string>>, options: RigOptions = {}): Rig {
+  const rig = rigOf({ bundle: stepCode(of) }, options);
+  open.push(rig);
+  return rig;
+}
+
+describe("a sandboxed body", () => {
+  it("is given its arguments, its context and timers, and gives its result", async () => {
+    const { steps } = bodies({
+      body: `await new Promise((resolve) => setTimeout(resolve, 3));
+        const { attempt, stepName } = lib.workflow.getStepMetadata();
+        return [args, attempt, stepName, lib.workflow.getWorkflowMetadata().workflowRunId];`,
+    });
+    const outcome = await steps.run(attemptOf("body", [1n, new Map([["a", 1]])], { attempt: 2 }));
+    expect(resultOf(outcome)).toEqual([
+      [1n, new Map([["a", 1]])],
+      2,
+      "body",
+      "wrun_01HF7YAT00TEST00000000000A",
+    ]);
+  });
+
+  it("tells how its failure is to be taken", async () => {
+    const { steps } = bodies({
+      plain: `throw new TypeError("bad", { cause: new RangeError("why") })`,
+      fatal: `throw new lib.errors.FatalError("no")`,
+      later: `throw new lib.errors.RetryableError("later", { retryAfter: new Date(99000) })`,
+      aborted: `throw new DOMException("stop", "AbortError")`,
+      wrong: `return () => 1`,
+    });
+    const failure = async (name: string) => failureOf(await steps.run(attemptOf(name)));
+    expect(await failure("plain")).toMatchObject({
+      isFatal: false,
+      retryAt: null,
+      error: { name: "TypeError", message: "bad", cause: { name: "RangeError" } },
+    });
+    expect(await failure("fatal")).toMatchObject({ isFatal: true });
+    expect(await failure("later")).toMatchObject({ isFatal: false, retryAt: 99_000 });
+    expect(await failure("aborted")).toMatchObject({ isFatal: true });
+    expect(await failure("wrong")).toMatchObject({
+      isFatal: true,
+      error: {
+        name: "SerializationError",
+        message: expect.stringContaining("Failed to serialize step return value") as string,
+      },
+    });
+  });
+
+  it("whose last attempt fails is told of as exhausted, by guest error or by limit", async () => {
+    const { steps } = bodies(
+      { body: `throw new Error("last")`, loop: `for (;;);` },
+      { limits: { heap: { cpuSoftMs: 30 } } },
+    );
+    const last = { attempt: 4, isLast: true };
+    expect(failureOf(await steps.run(attemptOf("body", [], last))).error).toMatchObject({
+      name: "FatalError",
+      message: `Step "body" failed after 3 retries: last`,
+    });
+    const { error } = failureOf(await steps.run(attemptOf("loop", [], last)));
+    expect(error).toMatchObject({
+      name: "FatalError",
+      message: expect.stringMatching(/^Step "loop" failed after 3 retries: CPU_LIMIT/) as string,
+      cause: { name: "QuotaExceededError", code: "CPU_LIMIT_EXCEEDED" },
+    });
+  });
+
+  it("leaves no state behind for the next attempt", async () => {
+    const { steps } = bodies({
+      body: `globalThis.count = (globalThis.count ?? 0) + 1; Array.prototype.mine = 1;
+        registered.extra = (registered.extra ?? 0) + 1;
+        return [globalThis.count, registered.extra];`,
+    });
+    for (let attempt = 1; attempt < 4; attempt++) {
+      expect(resultOf(await steps.run(attemptOf("body", [], { attempt })))).toEqual([1, 1]);
+    }
+  });
+
+  it("draws fresh entropy in each attempt", async () => {
+    const { steps } = bodies({ body: `return [Math.random(), crypto.randomUUID()];` });
+    const drawn = new Set<unknown>();
+    for (let i = 0; i < 5; i++) {
+      for (const value of resultOf(await steps.run(attemptOf("body"))) as unknown[]) {
+        drawn.add(value);
+      }
+    }
+    expect(drawn.size).toBe(10);
+  });
+
+  it.each([
+    ["randomness", "crypto.randomUUID()"],
+    ["the clock", "Date.now()"],
+    ["its environment", "process.env.TOKEN"],
+  ])("whose bundle reads %s at top level finds its own there", async (_, read) => {
+    const clock = new HeldClock();
+    let secret = 0;
+    const rig = rigOf(
+      { bundle: stepCode({ body: `return seen;` }, { before: `const seen = ${read};` }) },
+      { clock, secretsOf: () => Promise.resolve({ TOKEN: `secret ${secret++}` }) },
+    );
+    open.push(rig);
+    const first = resultOf(await rig.steps.run(attemptOf("body")));
+    clock.advance(5000);
+    const second = resultOf(await rig.steps.run(attemptOf("body")));
+    expect(first).not.toBe(undefined);
+    expect(second).not.toEqual(first);
+  });
+
+  it("has the retries that its function registered", async () => {
+    const rig = rigOf({
+      none: stepCode({ body: "" }),
+      zero: stepCode({ body: "" }, { maxRetries: 0 }),
+      wrong: stepCode({ body: "" }, { maxRetries: -1 }),
+      broken: "throw new Error('top')",
+    });
+    open.push(rig);
+    const { run } = attemptOf("body");
+    const traits = async (id: string, name = "body") => rig.steps.traitsOf(run, id, name);
+    expect(await traits("none")).toEqual({ maxRetries: 3 });
+    expect(await traits("zero")).toEqual({ maxRetries: 0 });
+    expect(await traits("wrong")).toEqual({ maxRetries: 3 });
+    expect(await traits("broken")).toEqual({ maxRetries: 3 });
+    expect(await traits("none", "other")).toBe(null);
+    expect(await traits("no such bundle")).toBe(null);
+    expect(await traits("none", "__builtin_response_json")).toEqual({ maxRetries: 3 });
+  });
+
+  it("of a bundle that cannot be loaded fails with what its top level threw", async () => {
+    const rig = rigOf({ bundle: `null.x` });
+    open.push(rig);
+    expect(failureOf(await rig.steps.run(attemptOf("body"))).error.message).toMatch(/TypeError/);
+  });
+
+  it("whose input is no payload fails for good", async () => {
+    const { steps } = bodies({ body: "return 1" });
+    const input = new TextEncoder().encode("zstd....");
+    expect(failureOf(await steps.run(attemptOf("body", [], { input })))).toMatchObject({
+      isFatal: true,
+    });
+    const odd = payloadOfText("{]");
+    expect(failureOf(await steps.run(attemptOf("body", [], { input: odd }))).error).toBeDefined();
+  });
+
+  it("that waits for nothing fails instead of waiting for ever", async () => {
+    const { steps } = bodies({ body: `await new Promise(() => {})` });
+    expect(failureOf(await steps.run(attemptOf("body"))).error.message).toMatch(/nothing will/);
+  });
+
+  it("prints to the log, bounded, under `guest`", async () => {
+    const rig = bodies(
+      { body: `console.warn("a", 1); console.log("x".repeat(50)); console.log("gone")` },
+      { limits: { consoleBytesMax: 20 } },
+    );
+    resultOf(await rig.steps.run(attemptOf("body")));
+    expect(rig.logged).toEqual([
+      { level: "warn", text: "a 1" },
+      { level: "log", text: `${"x".repeat(17)} [cut]` },
+    ]);
+  });
+
+  it("reads granted secrets, which are redacted from what it prints and throws", async () => {
+    const rig = bodies(
+      { body: `console.log(process.env.TOKEN); throw new Error("with " + process.env.TOKEN)` },
+      { secretsOf: () => Promise.resolve({ TOKEN: `hunter2"],[1` }) },
+    );
+    const { error } = failureOf(await rig.steps.run(attemptOf("body")));
+    expect(error.message).toBe("with [redacted]");
+    expect(rig.logged).toEqual([{ level: "log", text: "[redacted]" }]);
+  });
+});
+
+describe("Node's modules in a sandboxed body", () => {
+  it("may be imported; using one fails with module, file and line", async () => {
+    const rig = rigOf(
+      {
+        bundle: stepCode(
+          { use: `return fs.readFileSync("x")`, unused: `return typeof fs.readFileSync` },
+          { before: `const fs = require("fs");` },
+        ),
+      },
+      { nodeBuiltins: [{ module: "node:fs", file: "src/order.ts", line: 7 }] },
+    );
+    open.push(rig);
+    expect(failureOf(await rig.steps.run(attemptOf("use"))).error.message).toMatch(
+      /^readFileSync\(\) of node:fs, imported at src\/order\.ts:7: /,
+    );
+    expect(resultOf(await rig.steps.run(attemptOf("unused")))).toBe("function");
+  });
+});
+
+describe("fetch", () => {
+  const FETCH = `try { const r = await fetch(...args); return [r.status, await r.text()] }
+    catch (e) { return [e.name, e.message] }`;
+
+  it("without a policy is refused, in the body, by an error that says so", async () => {
+    const { steps } = bodies({ body: FETCH });
+    expect(resultOf(await steps.run(attemptOf("body", ["https://a.example"])))).toEqual([
+      "EgressDeniedError",
+      expect.stringContaining("no egress policy"),
+    ]);
+  });
+
+  it("reaches the port with its run, and gets its answer up to the limit", async () => {
+    const requests: EgressRequest[] = [];
+    let bytes = 1000;
+    const egress: EgressPort = {
+      fetch: (request) => {
+        requests.push(request);
+        return Promise.resolve({
+          kind: "answered",
+          status: 200,
+          statusText: "",
+          headers: [],
+          url: request.url,
+          redirected: false,
+          body: Buffer.alloc(bytes, "x"),
+        });
+      },
+    };
+    const { steps } = bodies({ body: FETCH }, { egress });
+    const attempt = attemptOf("body", ["https://a.example/", { method: "POST", body: "ä" }]);
+    expect(resultOf(await steps.run(attempt))).toEqual([200, "x".repeat(1000)]);
+    expect(requests[0]).toMatchObject({
+      run: attempt.run,
+      method: "POST",
+      url: "https://a.example/",
+      body: Buffer.from("ä"),
+    });
+    bytes = 1001;
+    expect(resultOf(await steps.run(attempt))).toEqual([
+      "QuotaExceededError",
+      expect.stringMatching(/1001 of 1000 \(responseBytesMax\)/),
+    ]);
+  });
+
+  it("past the limit of sockets is refused, and a denial is typed", async () => {
+    const egress: EgressPort = {
+      fetch: async (_, signal) => {
+        await vi.waitFor(() => expect(signal.aborted).toBe(false));
+        return { kind: "denied", reason: "not this host" };
+      },
+    };
+    const { steps } = bodies(
+      {
+        body: `const all = await Promise.allSettled([1, 2, 3].map(() => fetch("https://a.example")));
+          return all.map(({ reason }) => reason.name);`,
+      },
+      { egress },
+    );
+    expect(resultOf(await steps.run(attemptOf("body")))).toEqual([
+      "EgressDeniedError",
+      "EgressDeniedError",
+      "QuotaExceededError",
+    ]);
+  });
+});
+
+describe("what is not offered", () => {
+  it.each([
+    [`lib.workflow.setAttributes({ a: "1" })`],
+    [`lib.workflow.getWritable().getWriter().write("x")`],
+    [`lib.api.start({ workflowId: "w" }, [])`],
+  ])("%s is refused by a typed error that can be caught", async (code) => {
+    const { steps } = bodies({ body: `try { await ${code} } catch (e) { return e.name }` });
+    expect(resultOf(await steps.run(attemptOf("body")))).toBe("NotAvailableError");
+  });
+});
+
+describe("the signal of an attempt", () => {
+  it("ends its calls in the body; the attempt is interrupted", async () => {
+    const stop = new AbortController();
+    const clock = new HeldClock();
+    const rig = bodies(
+      {
+        body: `try { await fetch("https://a.example") } catch (e) { console.log(e.name) }
+          throw new Error("late")`,
+      },
+      {
+        clock,
+        egress: {
+          fetch: (_, signal) =>
+            new Promise((resolve) => {
+              signal.addEventListener("abort", () => resolve({ kind: "failed", reason: "" }));
+            }),
+        },
+      },
+    );
+    const outcome = rig.steps.run(attemptOf("body", [], { signal: stop.signal }));
+    await vi.waitFor(() => expect(clock.timers).toBe(1));
+    stop.abort(new Error("the run is over"));
+    expect(await outcome).toEqual({ kind: "interrupted", reason: "the run is over" });
+    expect(rig.logged).toEqual([{ level: "log", text: "AbortError" }]);
+    expect(clock.timers).toBe(0);
+  });
+
+  it("gives the body a grace, then ends it", async () => {
+    const stop = new AbortController();
+    const clock = new HeldClock();
+    const { steps } = bodies(
+      { body: `setInterval(() => {}, 1e9); await new Promise(() => {})` },
+      { clock },
+    );
+    const outcome = steps.run(attemptOf("body", [], { signal: stop.signal }));
+    await vi.waitFor(() => expect(clock.timers).toBe(2));
+    stop.abort(new Error("the run is over"));
+    await vi.waitFor(() => expect(clock.timers).toBeGreaterThan(1));
+    clock.advance(1000);
+    expect(await outcome).toEqual({ kind: "interrupted", reason: "the run is over" });
+  });
+});
