@@ -147,7 +147,7 @@ export class GuestHost implements Place {
     this.#options.onEnd(this);
     this.#options.onIncident({ kind: "host_ended", reason, tenantId: null, runId: null });
     this.#pending.loseAll(reason, () => null);
-    for (const tell of [...this.#onGone.values()]) tell(reason);
+    for (const tell of this.#onGone.values()) tell(reason);
   }
 
   /** A host keeps its parent's process alive only while it owes an answer. */

@@ -90,7 +90,8 @@ export class Residence {
     assert(!this.#steps.has(order.heapId), "a heap id names one heap");
     const bundle = this.#bundleOf({ bundle: order.bundle, limits: order.limits.heap });
     if ("kind" in bundle) return bundle;
-    const step = new ResidentStep(order, bundle.image, this.#tools);
+    const step = ResidentStep.take(order, bundle.image, this.#tools);
+    if (step === null) return { kind: "lost", reason: "no memory left" };
     this.#steps.set(order.heapId, step);
     return step.begin(order);
   }

@@ -86,7 +86,8 @@ export class SandboxedAttempt {
     }
   }
 
-  async #drive({ place, heapId, note }: Lodging): Promise<StepOutcome> {
+  async #drive(lodging: Lodging): Promise<StepOutcome> {
+    const { place, heapId } = lodging;
     const { source, clock } = this.#parts;
     const begin = this.#beginOrder(heapId);
     let answer: Exclude<StepBeginAnswer, { kind: "bundle_unknown" }> = await withSource(
@@ -95,7 +96,7 @@ export class SandboxedAttempt {
       () => place.order(begin),
     );
     for (;;) {
-      if (answer.kind === "step_report") note(answer.usage.heapBytes);
+      if (answer.kind === "step_report") lodging.note(answer.usage.heapBytes);
       const outcome = this.#outcomeOf(answer);
       if (outcome !== null) return outcome;
       await this.#news();

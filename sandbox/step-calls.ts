@@ -60,7 +60,7 @@ export class StepCalls {
 
   /** Ends all; none is settled any more. */
   close(): void {
-    for (const n of [...this.#open.keys()]) this.#end(n);
+    for (const n of this.#open.keys()) this.#end(n);
   }
 
   #end(n: number): void {

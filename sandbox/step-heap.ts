@@ -14,6 +14,7 @@ import type { BundleImage, ImageTools } from "./bundle-image.ts";
 import { Execution } from "./execution.ts";
 import type { Ran } from "./execution.ts";
 import { resetTo } from "./heap.ts";
+import type { Instance } from "./instance.ts";
 import { SANDBOX_LIMITS, exceeded } from "./limits.ts";
 import { bundleFailure, payloadTextOf } from "./pass.ts";
 import type { StepCommand } from "./step-protocol.ts";
@@ -27,13 +28,15 @@ export class ResidentStep {
   readonly #startedMs: number;
   #isGone = false;
 
-  constructor(order: StepBeginOrder, bundle: BundleImage, tools: ImageTools) {
+  private constructor(
+    limits: StepLimits,
+    bundle: BundleImage,
+    { instance, tools }: { instance: Instance; tools: ImageTools },
+  ) {
     this.#bundle = bundle;
-    this.#limits = order.limits;
+    this.#limits = limits;
     this.#tools = tools;
-    const { heap } = order.limits;
-    const instance = tools.pool.take(order.bundle.tenantId, heap.heapBytesMax);
-    this.#execution = new Execution(instance, heap, tools.clock);
+    this.#execution = new Execution(instance, limits.heap, tools.clock);
     this.#execution.attach({
       hostCall: (name, value) => {
         const ms = Number(value);
@@ -42,6 +45,16 @@ export class ResidentStep {
       clockWasRead: () => undefined,
     });
     this.#startedMs = this.#execution.cpuMs;
+  }
+
+  /** Null: no memory left. */
+  static take(
+    { limits, bundle: { tenantId } }: StepBeginOrder,
+    bundle: BundleImage,
+    tools: ImageTools,
+  ): ResidentStep | null {
+    const instance = tools.pool.take(tenantId, limits.heap.heapBytesMax);
+    return instance === null ? null : new ResidentStep(limits, bundle, { instance, tools });
   }
 
   /** Runs the body until it waits for the first time. */

@@ -12,7 +12,7 @@ import type { TenantId } from "../engine/ids.ts";
 
 export interface StepThreadsParts<T> {
   readonly threadsMax: number;
-  start(): T;
+  readonly start: () => T;
 }
 
 /** A body's place on a thread. */
@@ -35,26 +35,28 @@ interface Crew<T> {
 
 interface Request<T> {
   readonly isAlone: boolean;
-  readonly resolve: (seat: Seat<T>) => void;
+  readonly resolve: (seat: Seat<T> | null) => void;
 }
 
 export class StepThreads<T> {
-  readonly #parts: StepThreadsParts<T>;
+  readonly #threadsMax: number;
+  readonly #startThread: () => T;
   readonly #crews = new Map<T, Crew<T>>();
   /** In the order of their turns. */
   readonly #waiting = new Map<TenantId, Request<T>[]>();
 
-  constructor(parts: StepThreadsParts<T>) {
-    assert(parts.threadsMax > 0, "there is a thread for steps");
-    this.#parts = parts;
+  constructor({ threadsMax, start }: StepThreadsParts<T>) {
+    assert(threadsMax > 0, "there is a thread for steps");
+    this.#threadsMax = threadsMax;
+    this.#startThread = start;
   }
 
   get threads(): readonly T[] {
     return [...this.#crews.keys()];
   }
 
-  /** Waits until there is a thread that the body may be on. */
-  take(tenantId: TenantId, isAlone: boolean): Promise<Seat<T>> {
+  /** Waits until there is a thread that the body may be on; null: it was closed meanwhile. */
+  take(tenantId: TenantId, isAlone: boolean): Promise<Seat<T> | null> {
     return new Promise((resolve) => {
       const queue = this.#waiting.get(tenantId) ?? [];
       queue.push({ isAlone, resolve });
@@ -68,10 +70,19 @@ export class StepThreads<T> {
     if (this.#crews.delete(thread)) this.#seatAll();
   }
 
+  /** Whoever waits is told that there is nothing to wait for. */
+  close(): void {
+    const requests = [...this.#waiting.values()].flat();
+    this.#waiting.clear();
+    for (const { resolve } of requests) resolve(null);
+  }
+
   #seatAll(): void {
     for (let seated = true; seated;) {
       seated = false;
-      for (const [tenantId, queue] of [...this.#waiting]) {
+      // A snapshot of the turns: who was seated goes to the end.
+      for (const tenantId of Array.from(this.#waiting.keys())) {
+        const queue = present(this.#waiting.get(tenantId), "who waits has a queue");
         const request = present(queue[0], "a waiting tenant waits for something");
         const crew = this.#crewFor(tenantId, request.isAlone);
         if (crew === null) continue;
@@ -91,17 +102,17 @@ export class StepThreads<T> {
       const idle = allowed.filter((crew) => crew.bodies.size === 0);
       const own = idle.find((crew) => crew.lastTenant === tenantId) ?? idle[0];
       if (own !== undefined) return own;
-      if (this.#crews.size < this.#parts.threadsMax) return this.#start();
+      if (this.#crews.size < this.#threadsMax) return this.#start();
     }
     const shared = allowed.filter((crew) => crew.bodies.size > 0);
     const [fewest] = shared.sort((a, b) => bodiesOf(a) - bodiesOf(b));
     if (fewest !== undefined) return fewest;
-    if (isAlone) this.#holdOneFor(tenantId);
+    this.#holdOneFor(tenantId);
     return null;
   }
 
   #start(): Crew<T> {
-    const thread = this.#parts.start();
+    const thread = this.#startThread();
     const crew = { thread, bodies: new Map(), loneCount: 0, heldFor: null, lastTenant: null };
     this.#crews.set(thread, crew);
     return crew;
@@ -129,18 +140,31 @@ export class StepThreads<T> {
   }
 
   #mayHoldOneMore(tenantId: TenantId): boolean {
-    const { threadsMax } = this.#parts;
-    const lone = [...this.#crews.values()].filter((crew) => crew.loneCount > 0);
-    const own = lone.filter((crew) => crew.bodies.has(tenantId)).length;
-    return own < Math.max(1, threadsMax / 2) && lone.length < Math.max(1, threadsMax - 1);
+    const lone = this.#loneCrews;
+    return this.#holdsFewOf(lone, tenantId) && lone.length < Math.max(1, this.#threadsMax - 1);
   }
 
+  get #loneCrews(): readonly Crew<T>[] {
+    return [...this.#crews.values()].filter((crew) => crew.loneCount > 0);
+  }
+
+  #holdsFewOf(lone: readonly Crew<T>[], tenantId: TenantId): boolean {
+    const own = lone.filter((crew) => crew.bodies.has(tenantId)).length;
+    return own < Math.max(1, this.#threadsMax / 2);
+  }
+
+  /** Lets one thread run empty, so that who comes next on others cannot keep this tenant out. */
   #holdOneFor(tenantId: TenantId): void {
     const crews = [...this.#crews.values()];
-    if (!this.#mayHoldOneMore(tenantId)) return;
     if (crews.some((crew) => crew.heldFor === tenantId)) return;
-    const free = crews.filter((crew) => crew.heldFor === null && crew.loneCount === 0);
-    const [fewest] = free.sort((a, b) => bodiesOf(a) - bodiesOf(b));
+    if (!this.#holdsFewOf(this.#loneCrews, tenantId)) return;
+    const free = crews.filter((crew) => crew.heldFor === null && !crew.bodies.has(tenantId));
+    const shared = this.#mayHoldOneMore(tenantId)
+      ? free.filter((crew) => crew.loneCount === 0)
+      : [];
+    const [fewest] = (shared.length > 0 ? shared : free.filter((crew) => crew.loneCount > 0)).sort(
+      (a, b) => bodiesOf(a) - bodiesOf(b),
+    );
     if (fewest !== undefined) fewest.heldFor = tenantId;
   }
 }

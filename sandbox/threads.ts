@@ -113,7 +113,8 @@ export class ThreadPlaces implements Places {
     };
   }
 
-  #seatOf(tenantId: TenantId, use: LodgingUse): Promise<Seat<GuestThread>> {
+  /** Null: it was closed meanwhile. */
+  #seatOf(tenantId: TenantId, use: LodgingUse): Promise<Seat<GuestThread> | null> {
     const isPenalized = this.#conduct.isPenalized(tenantId, performance.now());
     if (use.kind === "step") return this.#steps.take(tenantId, use.isAlone || isPenalized);
     const thread = isPenalized ? (this.#penaltyThread ??= this.#start()) : this.#leastBusy();
@@ -123,6 +124,7 @@ export class ThreadPlaces implements Places {
   async close(): Promise<void> {
     this.#isClosed = true;
     this.#watchdog.stop();
+    this.#steps.close();
     const all = [...this.#threads, ...this.#steps.threads];
     if (this.#penaltyThread !== null) all.push(this.#penaltyThread);
     await Promise.all(all.map((thread) => thread.kill("the sandbox was closed")));
@@ -173,7 +175,7 @@ export class ThreadPlaces implements Places {
     this.#threads.delete(thread);
     if (this.#penaltyThread === thread) this.#penaltyThread = null;
     this.#steps.forget(thread);
-    for (const lodger of [...this.#lodgers.values()]) {
+    for (const lodger of this.#lodgers.values()) {
       if (lodger.thread === thread) lodger.onGone?.(reason);
     }
     if (this.#isClosed) return;
