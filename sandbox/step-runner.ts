@@ -18,7 +18,7 @@ import type {
 } from "../engine/ports/steps.ts";
 import { SEED_BYTES } from "./guest/entity-ids.ts";
 import { Violation } from "./guest-text.ts";
-import { SANDBOX_LIMITS, exceeded } from "./limits.ts";
+import { SANDBOX_LIMITS, checkLimits, exceeded } from "./limits.ts";
 import { withSource } from "./place.ts";
 import type { Lodging, Places } from "./place.ts";
 import { SandboxedAttempt, interruptedBy } from "./sandboxed-attempt.ts";
@@ -131,6 +131,7 @@ export class SandboxedSteps implements StepRunner {
     tenantId: TenantId,
     request: Omit<Parameters<Places["lodge"]>[0], "tenantId">,
   ): Promise<Lodging | null> {
+    checkLimits(request.limits);
     try {
       return await this.#places.lodge({ tenantId, ...request });
     } catch (error) {

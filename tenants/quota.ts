@@ -54,7 +54,7 @@ export const quotasSchema = z.strictObject({
   /** From the first turn of an attempt to its outcome. */
   stepWallMsMax: z.number().int().min(1).max(86_400_000),
   /** Body of one answer to a step's `fetch`. */
-  responseBytesMax: z.number().int().min(0).max(HEAP_BYTES_MAX),
+  responseBytesMax: z.number().int().min(0).max(HEAP_LIMIT_RANGES.heapBytesMax[1]),
   socketsMax: limit,
   egressBytesPerMinuteMax: limit,
   feedsPerRunMax: limit,
@@ -176,11 +176,13 @@ const STEP_SOCKETS_MAX = 50;
 
 export function stepLimitsOf(quotas: Quotas): StepLimits {
   const heap = heapLimitsOf(quotas);
+  const turnCpuMs = (limit: "cpuSoftMs" | "cpuHardMs") =>
+    Math.min(quotas[limit] * STEP_TURN_CPU_FACTOR, HEAP_LIMIT_RANGES[limit][1]);
   return {
     heap: {
       ...heap,
-      cpuSoftMs: quotas.cpuSoftMs * STEP_TURN_CPU_FACTOR,
-      cpuHardMs: quotas.cpuHardMs * STEP_TURN_CPU_FACTOR,
+      cpuSoftMs: turnCpuMs("cpuSoftMs"),
+      cpuHardMs: turnCpuMs("cpuHardMs"),
     },
     cpuMsMax: quotas.stepCpuMsMax,
     wallMsMax: quotas.stepWallMsMax,
