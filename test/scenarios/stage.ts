@@ -40,6 +40,8 @@ export interface Scripted {
 export interface Play {
   readonly runs: readonly ((who: Who) => Planned)[];
   readonly script?: readonly Scripted[];
+  /** Instead of a script. */
+  readonly faults?: Faults;
   readonly settings?: Partial<Settings>;
   readonly workers?: number;
   /** Where something would go on for ever. */
@@ -94,7 +96,7 @@ export function scenario(name: string, play: Play, check: (scene: Scene) => void
 }
 
 export async function played(play: Play, seed: string, isCold: boolean): Promise<Scene> {
-  const faults = scripted(play.script ?? []);
+  const faults = play.faults ?? scripted(play.script ?? []);
   const observation = await simulate(
     {
       seed,

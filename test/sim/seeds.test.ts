@@ -1,4 +1,7 @@
-/** Schedules that run with every test run, and seeds that once failed. */
+/**
+ * Schedules that run with every test run. What once failed is a scenario of its own
+ * (`test/scenarios/`): a seed means another schedule as soon as anything drawn before it changes.
+ */
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { buildSources } from "./bundle.ts";
 import { MUTANTS } from "./mutants.ts";
@@ -45,20 +48,6 @@ describe("a schedule is a function of its seed", () => {
     for (const timeline of lines) await judged("4711", parts, (line) => timeline.push(line));
     expect(lines[0]?.length).toBeGreaterThan(20);
     expect(lines[0]).toEqual(lines[1]);
-  });
-});
-
-/** What went wrong, and under which seed it was first seen. */
-const ONCE_FAILED: readonly (readonly [seed: string, sentence: string])[] = [
-  [
-    "1900",
-    "a delivery that lost its heap wrote the outcome of an inline step that another had finished",
-  ],
-];
-
-describe("seeds that once failed", () => {
-  it.each(ONCE_FAILED)("%s: %s", async (seed) => {
-    expect(await violationsOf([seed])).toEqual([]);
   });
 });
 
