@@ -18,6 +18,8 @@ import type { EntityRecord, RunPosition, RunRecord, Tables } from "./tables.ts";
 /** Rows of runs that one page may look at. */
 const RUN_SCAN_MAX = 5_000;
 const RUN_SCAN_CHUNK = 500;
+/** Blobs, snapshots and chunks that one step of a tenant's purge takes away. */
+const PURGE_CELLS = 64;
 
 /** An entity with the body of the event that made it, where its row needs that. */
 export interface EntityAnswer {
@@ -125,11 +127,12 @@ export class RowLedger {
     return runs.length;
   }
 
-  purgeTenant(tenantId: TenantId): void {
+  /** Called until it answers false: what is large goes in many steps, so that others are served. */
+  purgeTenant(tenantId: TenantId): boolean {
     this.#tables.messages.removeTenant(tenantId);
-    this.#tables.cells.removeTenant(tenantId);
     this.#tables.tokens.removeTenant(tenantId);
     this.#tables.runs.removeTenant(tenantId);
+    return this.#tables.cells.removeTenant(tenantId, PURGE_CELLS);
   }
 
   #existing(place: RunRef): RunRecord {

@@ -157,7 +157,8 @@ export interface CellTable {
   /** Index 0 of each name above `place.name`, in the order of names. */
   names(place: CellPlace, limit: number): { readonly name: string; readonly head: string }[];
   removeOwner(tenantId: TenantId, owner: string): void;
-  removeTenant(tenantId: TenantId): void;
+  /** Takes away so many at most; false: none is left. */
+  removeTenant(tenantId: TenantId, rowsMax: number): boolean;
 }
 
 export interface MessageTable {

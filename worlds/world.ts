@@ -1,7 +1,9 @@
 /**
  * The contract of a World, in prose. The types are in `engine/ports/world.ts` and
  * `engine/ports/queue.ts`; the cases that attack each guarantee are in `worlds/conformance/`, in
- * the file that is named in brackets. A guarantee without a case is not a guarantee.
+ * the file that is named in brackets, in the groups whose names carry its number. A guarantee
+ * without a case is not a guarantee, and `worlds/conformance/mutants.ts` breaks each to see that
+ * some case notices.
  *
  * The log (fence, log, batch)
  *

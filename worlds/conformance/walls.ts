@@ -211,6 +211,8 @@ export const wallCases: Cases = (use) => {
       await bench.world.tenants.put(h.B, "{}", 0);
       await bench.world.queue.send(h.wake(runId));
       await bench.world.queue.send(h.wake(other, { tenantId: h.B }));
+      const chunks = Array.from({ length: 300 }, () => h.bytes("x"));
+      await bench.store(h.A).streams.write(runId, "long", chunks);
       await bench.world.tenants.purge(h.A);
       const a = bench.store(h.A);
       expect(await bench.world.tenants.get(h.A)).toBeNull();
@@ -219,6 +221,9 @@ export const wallCases: Cases = (use) => {
       expect(await a.hooks.getByToken(h.hashOf("secret"))).toBeNull();
       expect(await a.bundles.get(HASH)).toBeNull();
       expect(await a.blobs.get(runId, "k")).toBeNull();
+      expect(await a.streams.list(runId)).toEqual([]);
+      const left = await a.streams.getChunks(runId, "long", { startIndex: 0 });
+      expect(left.chunks).toEqual([]);
       expect((await bench.log(other, h.B)).length).toBe(1);
       const consumer = new h.HeldConsumer(bench);
       expect((await consumer.nth(1)).message.tenantId).toBe(h.B);

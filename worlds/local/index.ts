@@ -29,7 +29,10 @@ export interface LocalWorldOptions {
 }
 
 export interface LocalWorld extends World {
-  /** Reads the whole file: SQLite's own check, and every log's slots, counts and digests. */
+  /**
+   * Reads the whole file: SQLite's own check, and every log's slots, counts and digests. Nothing
+   * else is served meanwhile, so next to a busy process ask a World that is opened read-only.
+   */
   integrityCheck(): Promise<IntegrityReport>;
   /** Copies the file as of now, while it stays in use. Leaves out nothing of the data. */
   backup(targetPath: string): Promise<void>;

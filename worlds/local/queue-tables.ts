@@ -144,7 +144,9 @@ export function cellTable(db: Database): CellTable {
       "AND idx = 0 ORDER BY name LIMIT ?",
   );
   const removeOwner = db.prepare("DELETE FROM cell WHERE tenant = ? AND owner = ?");
-  const removeTenant = db.prepare("DELETE FROM cell WHERE tenant = ?");
+  const removeTenant = db.prepare(
+    "DELETE FROM cell WHERE rowid IN (SELECT rowid FROM cell WHERE tenant = ? LIMIT ?)",
+  );
   return {
     get: ({ tenantId, owner, space, name, index }) =>
       get.get(tenantId, owner, space, name, index) ?? null,
@@ -160,8 +162,6 @@ export function cellTable(db: Database): CellTable {
     removeOwner: (tenantId, owner) => {
       removeOwner.run(tenantId, owner);
     },
-    removeTenant: (tenantId) => {
-      removeTenant.run(tenantId);
-    },
+    removeTenant: (tenantId, rowsMax) => removeTenant.run(tenantId, rowsMax).changes === rowsMax,
   };
 }

@@ -145,8 +145,13 @@ function failure(error: unknown): CallResult {
   return { ok: false, error: crossing(error) };
 }
 
-function sweepAll(store: Store): void {
-  while (store.database.transaction(() => store.sweep(SWEEP_ROWS))()) continue;
+/** Others are served in between. */
+async function sweepAll(store: Store): Promise<void> {
+  while (store.database.transaction(() => store.sweep(SWEEP_ROWS))()) {
+    await new Promise<void>((resolve) => {
+      setImmediate(resolve);
+    });
+  }
 }
 
 async function runControl(store: Store, control: Control): Promise<unknown> {
@@ -158,7 +163,7 @@ async function runControl(store: Store, control: Control): Promise<unknown> {
       await database.backup(control.target);
       return null;
     case "scrub":
-      sweepAll(store);
+      await sweepAll(store);
       database.pragma("wal_checkpoint(TRUNCATE)");
       return null;
     case "pragma":

@@ -50,6 +50,7 @@ export class ThreadCore implements Core {
   #waiting: Pending[] = [];
   #inFlight: Pending[] | null = null;
   readonly #controls: Settle[] = [];
+  readonly #afterBatch: (() => void)[] = [];
   #isKicked = false;
   #isPoked = false;
   #gone: Error | null = null;
@@ -129,9 +130,9 @@ export class ThreadCore implements Core {
       });
     });
     while (this.#inFlight !== null || this.#waiting.length > 0) {
-      this.#flush();
       await new Promise<void>((resolve) => {
-        setImmediate(resolve);
+        this.#afterBatch.push(resolve);
+        this.#flush();
       });
     }
     const closing = this.control({ kind: "close" });
@@ -193,6 +194,7 @@ export class ThreadCore implements Core {
       const pending = batch[i];
       if (pending !== undefined) answer(pending, result);
     });
+    for (const resolve of this.#afterBatch.splice(0)) resolve();
     if (this.#waiting.length > 0 || this.#isPoked) this.#kick();
   }
 
@@ -203,6 +205,7 @@ export class ThreadCore implements Core {
     this.#waiting = [];
     this.#controls.length = 0;
     for (const { reject } of all) reject(this.#gone);
+    for (const resolve of this.#afterBatch.splice(0)) resolve();
   }
 
   #post(message: ToThread): void {

@@ -230,8 +230,9 @@ class MemoryCells implements CellTable {
     this.#tenants.get(tenantId)?.delete(owner);
   }
 
-  removeTenant(tenantId: TenantId): void {
+  removeTenant(tenantId: TenantId): boolean {
     this.#tenants.delete(tenantId);
+    return false;
   }
 
   #list(place: CellPlace): Map<number, Cell> | undefined {
