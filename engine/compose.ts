@@ -9,7 +9,7 @@ import { join } from "node:path";
 import { stepCodec } from "../sandbox/step-codec.ts";
 import { createSandbox } from "../sandbox/index.ts";
 import type { SandboxOptions } from "../sandbox/index.ts";
-import type { SandboxedStepsParts } from "../sandbox/step-runner.ts";
+import type { SandboxedStepsParts, StepSide } from "../sandbox/step-runner.ts";
 import { admitBundle } from "../tenants/admission.ts";
 import type { AdmissionParts } from "../tenants/admission.ts";
 import type { BuiltBundle } from "../tenants/bundles/build.ts";
@@ -158,6 +158,7 @@ export async function createBaton(options: BatonOptions): Promise<Baton> {
   const sandboxedSteps = sandbox.stepRunner({
     stepSideOf: stepSideFrom(tenants),
     limitsOf: (tenantId) => tenants.stepLimitsOf(tenantId),
+    count: (tenantId, sample) => tenants.count(tenantId, sample),
     clock,
     random,
     log,
@@ -260,11 +261,16 @@ function stepCodeFrom(tenants: TenantPolicy): StepCodeOf {
 }
 
 function stepSideFrom(tenants: TenantPolicy): SandboxedStepsParts["stepSideOf"] {
+  const sides = new WeakMap<StoredBundle, StepSide>();
   return async (tenantId, deploymentId) => {
     const bundle = await tenants.storedBundleOf(tenantId, deploymentId);
     if (bundle === null) return null;
+    const known = sides.get(bundle);
+    if (known !== undefined) return known;
     const { nodeBuiltins } = parseManifest(bundle.manifest);
-    return { hash: bundle.hash, stepCode: bundle.stepCode, nodeBuiltins };
+    const side = { hash: bundle.hash, stepCode: bundle.stepCode, nodeBuiltins };
+    sides.set(bundle, side);
+    return side;
   };
 }
 

@@ -9,6 +9,8 @@ import { assert, assertNever } from "../engine/assert.ts";
 import { payloadOfText } from "../engine/payload.ts";
 import type { EgressPort } from "../engine/ports/egress.ts";
 import type { Clock, Log } from "../engine/ports/host.ts";
+import type { PassUsage } from "../engine/ports/sandbox.ts";
+import type { UsageSample } from "../engine/ports/tenants.ts";
 import type { StepAttempt, StepLimits, StepOutcome } from "../engine/ports/steps.ts";
 import { Violation } from "./guest-text.ts";
 import { SANDBOX_LIMITS, exceeded } from "./limits.ts";
@@ -34,6 +36,7 @@ export interface SandboxedAttemptParts {
   readonly egress: EgressPort | null;
   readonly clock: Clock;
   readonly log: Log;
+  readonly count: (sample: UsageSample) => void;
 }
 
 export class SandboxedAttempt {
@@ -45,6 +48,7 @@ export class SandboxedAttempt {
   #end: StepOutcome | null = null;
   #wake: () => void = () => undefined;
   #consoleBytes = 0;
+  #usage: PassUsage = { cpuMs: 0, heapBytes: 0 };
 
   constructor(parts: SandboxedAttemptParts) {
     this.#parts = parts;
@@ -71,8 +75,11 @@ export class SandboxedAttempt {
     const { clock, limits, attempt } = this.#parts;
     const endWall = clock.setTimer(limits.wallMsMax, () => this.#overstay());
     const unwatch = this.#watch();
+    let isReusable = false;
     try {
-      return await this.#drive(lodging);
+      const outcome = await this.#drive(lodging);
+      isReusable = this.#end === null;
+      return outcome;
     } catch (error) {
       if (!(error instanceof Violation)) throw error;
       const violated = exceeded("GUEST_PROTOCOL_VIOLATION", "violationsMax", 1, 0);
@@ -82,7 +89,9 @@ export class SandboxedAttempt {
       unwatch();
       this.#calls.close();
       const { place, heapId } = lodging;
-      void place.order({ kind: "close", heapId, isReusable: this.#end === null });
+      void place.order({ kind: "close", heapId, isReusable });
+      const { cpuMs, heapBytes } = this.#usage;
+      this.#parts.count({ cpuMs, heapBytesPeak: heapBytes });
     }
   }
 
@@ -96,7 +105,10 @@ export class SandboxedAttempt {
       () => place.order(begin),
     );
     for (;;) {
-      if (answer.kind === "step_report") lodging.note(answer.usage.heapBytes);
+      if (answer.kind === "step_report") {
+        this.#usage = answer.usage;
+        lodging.note(answer.usage.heapBytes);
+      }
       const outcome = this.#outcomeOf(answer);
       if (outcome !== null) return outcome;
       await this.#news();
@@ -144,8 +156,16 @@ export class SandboxedAttempt {
     switch (answer.kind) {
       case "step_report":
         return this.#hear(stepReportIn(answer.text, this.#calls.next));
-      case "limit":
+      case "limit": {
+        const { code, limit, used } = answer.exceeded;
+        if (code === "HEAP_LIMIT_EXCEEDED") this.#parts.count({ heapLimitBreaches: 1 });
+        if (code === "CPU_LIMIT_EXCEEDED") this.#parts.count({ cpuLimitBreaches: 1 });
+        if (limit === "cpuMsMax") this.#usage = { ...this.#usage, cpuMs: used };
+        else if (code === "CPU_LIMIT_EXCEEDED") {
+          this.#usage = { ...this.#usage, cpuMs: this.#usage.cpuMs + used };
+        }
         return failedBy(limitError(answer.exceeded), attempt);
+      }
       case "bundle_failed":
         return failedBy(bundleError(answer.error), attempt);
       case "input_unreadable":
@@ -243,7 +263,8 @@ export class SandboxedAttempt {
     const left = limits.consoleBytesMax - this.#consoleBytes;
     if (left <= 0) return;
     const said = this.#secrets.redacted(text);
-    this.#consoleBytes += Buffer.byteLength(said);
+    // A line counts even if it is empty.
+    this.#consoleBytes += Buffer.byteLength(said) + 1;
     const isCut = this.#consoleBytes > limits.consoleBytesMax;
     const shown = isCut ? `${Buffer.from(said).toString("utf8", 0, left)} [cut]` : said;
     const guest = { level, text: shown };

@@ -47,10 +47,10 @@ export class StepCalls {
 
   /** Throws `Violation` for more calls than the guest library lets a body make. */
   take(calls: readonly StepCall[], cancelled: readonly number[]): void {
+    const givenUp = new Set(cancelled);
     for (const call of calls) {
       this.#count = call.n + 1;
-      // One that was asked for and given up since the last report.
-      if (!cancelled.includes(call.n)) this.#begin(call);
+      if (!givenUp.has(call.n)) this.#begin(call);
     }
     for (const n of cancelled) this.#end(n);
     if (this.#open.size > this.#parts.limits.callsOpenMax) {

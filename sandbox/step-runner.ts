@@ -16,6 +16,7 @@ import type {
   StepRunner,
   StepTraits,
 } from "../engine/ports/steps.ts";
+import type { UsageSample } from "../engine/ports/tenants.ts";
 import { SEED_BYTES } from "./guest/entity-ids.ts";
 import { Violation } from "./guest-text.ts";
 import { SANDBOX_LIMITS, checkLimits, exceeded } from "./limits.ts";
@@ -42,6 +43,8 @@ export interface SandboxedStepsParts {
   limitsOf(tenantId: TenantId): Promise<StepLimits | null>;
   /** By the names under which step code reads them; absent: none are granted. */
   readonly secretsOf?: (tenantId: TenantId) => Promise<Readonly<Record<string, string>>>;
+  /** Absent: nobody counts. */
+  readonly count?: (tenantId: TenantId, sample: UsageSample) => void;
   /** Absent: every request of a step is refused. */
   readonly egress?: EgressPort;
   /** The step side of the guest library. */
@@ -83,7 +86,7 @@ export class SandboxedSteps implements StepRunner {
 
   async run(attempt: StepAttempt): Promise<StepOutcome> {
     const { tenantId } = attempt.run;
-    const { clock, random, log, egress, secretsOf } = this.#parts;
+    const { clock, random, log, egress, secretsOf, count } = this.#parts;
     const side = await this.#parts.stepSideOf(tenantId, attempt.deploymentId);
     const limits = await this.#parts.limitsOf(tenantId);
     if (side === null || limits === null) {
@@ -110,6 +113,7 @@ export class SandboxedSteps implements StepRunner {
       egress: egress ?? null,
       clock,
       log,
+      count: (sample) => count?.(tenantId, sample),
     });
     const lodging = await this.#lodge(tenantId, {
       runId: attempt.run.runId,

@@ -13,6 +13,7 @@ import { isBatonError } from "../engine/errors.ts";
 import { Lru } from "./lru.ts";
 import { stepLimitsOf, tenantLimitsOf } from "./quota.ts";
 import type { TenantRegistry } from "./registry.ts";
+import type { Tenant } from "./tenant.ts";
 import type { UsageCounters } from "./usage.ts";
 import type { Place, Vault } from "./vault.ts";
 
@@ -30,11 +31,15 @@ export interface PolicyParts {
   readonly clock: Clock;
 }
 
+interface KnownTenant {
+  readonly at: number;
+  readonly standing: TenantStanding | null;
+  readonly stepLimits: StepLimits | null;
+}
+
 export class TenantPolicy implements Tenants {
   readonly #parts: PolicyParts;
-  readonly #standings = new Lru<TenantId, { at: number; standing: TenantStanding | null }>(
-    STANDINGS_MAX,
-  );
+  readonly #standings = new Lru<TenantId, KnownTenant>(STANDINGS_MAX);
   readonly #bundles = new Lru<string, StoredBundle>(
     BUNDLE_CACHE_UNITS_MAX,
     (bundle) =>
@@ -49,25 +54,28 @@ export class TenantPolicy implements Tenants {
   }
 
   async standingOf(tenantId: TenantId): Promise<TenantStanding | null> {
-    const now = this.#parts.clock.now();
-    const known = this.#standings.get(tenantId);
-    if (known !== undefined && now - known.at < STANDING_AGE_MS_MAX) return known.standing;
-    const tenant = await this.#parts.registry.get(tenantId);
-    const standing =
-      tenant === null
-        ? null
-        : {
-            status: tenant.status,
-            limits: tenantLimitsOf(this.#parts.registry.quotas(tenant)),
-          };
-    this.#standings.set(tenantId, { at: now, standing });
-    return standing;
+    return (await this.#known(tenantId)).standing;
   }
 
   /** What an attempt of a sandboxed step may use; null if there is no such tenant. */
   async stepLimitsOf(tenantId: TenantId): Promise<StepLimits | null> {
+    return (await this.#known(tenantId)).stepLimits;
+  }
+
+  async #known(tenantId: TenantId): Promise<KnownTenant> {
+    const at = this.#parts.clock.now();
+    const known = this.#standings.get(tenantId);
+    if (known !== undefined && at - known.at < STANDING_AGE_MS_MAX) return known;
     const tenant = await this.#parts.registry.get(tenantId);
-    return tenant === null ? null : stepLimitsOf(this.#parts.registry.quotas(tenant));
+    const fresh = tenant === null ? { at, standing: null, stepLimits: null } : this.#of(tenant, at);
+    this.#standings.set(tenantId, fresh);
+    return fresh;
+  }
+
+  #of(tenant: Tenant, at: number): KnownTenant {
+    const quotas = this.#parts.registry.quotas(tenant);
+    const standing = { status: tenant.status, limits: tenantLimitsOf(quotas) };
+    return { at, standing, stepLimits: stepLimitsOf(quotas) };
   }
 
   async bundleOf(tenantId: TenantId, deploymentId: string) {

@@ -165,7 +165,7 @@ describe("a sandboxed body", () => {
     resultOf(await rig.steps.run(attemptOf("body")));
     expect(rig.logged).toEqual([
       { level: "warn", text: "a 1" },
-      { level: "log", text: `${"x".repeat(17)} [cut]` },
+      { level: "log", text: `${"x".repeat(16)} [cut]` },
     ]);
   });
 
