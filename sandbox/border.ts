@@ -1,7 +1,7 @@
 /**
  * Reads what workflow heaps write: reports, divergences and lists of names.
  *
- * S14 An id that the host takes over is one that it computed itself, at the position the guest
+ * S14  An id that the host takes over is one that it computed itself, at the position the guest
  *     named, or one that it already holds.
  */
 import { RUN_ERROR_CODES } from "../engine/errors.ts";

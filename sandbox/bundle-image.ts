@@ -6,7 +6,7 @@
  * its image holds the library alone, and each run evaluates the bundle under its own clock and
  * seed.
  *
- * S13 An image is a function of the wasm, the guest library, the bundle and the stack limit.
+ * S13  An image is a function of the wasm, the guest library, the bundle and the stack limit.
  */
 import { InvariantViolation } from "../engine/assert.ts";
 import type { HeapLimits } from "../engine/ports/sandbox.ts";

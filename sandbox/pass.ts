@@ -3,8 +3,8 @@
  *
  * Owns what each command may cost and when it ends; hands on, unread, what the guest answers.
  *
- * S11 All jobs of an event are drained before the next event is fed.
- * S12 A heap in which a pass did not end well is gone: no further pass, no snapshot, no way into
+ * S11  All jobs of an event are drained before the next event is fed.
+ * S12  A heap in which a pass did not end well is gone: no further pass, no snapshot, no way into
  *     the pool.
  */
 import type { TenantId } from "../engine/ids.ts";

@@ -2,7 +2,7 @@
  * Who lives where, who is watched more closely, and whether there is room. Pure: time and sizes
  * are arguments.
  *
- * S16 A run is failed by the watchdog only after the same event overran twice, the second time on
+ * S16  A run is failed by the watchdog only after the same event overran twice, the second time on
  *     the penalty thread.
  */
 import type { RunId, TenantId } from "../engine/ids.ts";

@@ -2,7 +2,7 @@
  * The form with child processes: one guest host for each trust group, started when it is first
  * needed, replaced when it is gone. For operators whose tenants are strangers to each other.
  *
- * S17 No two trust groups ever share a process; by default each tenant is a group of its own.
+ * S17  No two trust groups ever share a process; by default each tenant is a group of its own.
  */
 import { availableParallelism, totalmem } from "node:os";
 import { BatonError } from "../engine/errors.ts";

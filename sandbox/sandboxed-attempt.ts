@@ -2,8 +2,8 @@
  * One attempt of a sandboxed body, as the main side drives it: its heap on a step thread, its calls
  * carried out here, its outcome told.
  *
- * S23 An attempt always ends: by its outcome, a limit, its signal and a grace, or with its thread.
- * S24 What another body's kill cut short is `interrupted`; what was its own doing is `failed`.
+ * S23  An attempt always ends: by its outcome, a limit, its signal and a grace, or with its thread.
+ * S24  What another body's kill cut short is `interrupted`; what was its own doing is `failed`.
  */
 import { assert, assertNever } from "../engine/assert.ts";
 import { payloadOfText } from "../engine/payload.ts";

@@ -5,7 +5,7 @@
  *
  * S9  An image is restored only where the same wasm, guest library, bundle, options and codec made
  *     the same bundle image, and only for the run and log position it was taken for.
- * S10 Damage is refused before anything of the image is used: the checksum covers every byte, and
+ * S10  Damage is refused before anything of the image is used: the checksum covers every byte, and
  *     sizes are checked against what they claim before memory is taken for them.
  */
 import { createHash } from "node:crypto";

@@ -1,7 +1,7 @@
 /**
  * Reads what step heaps write (step-protocol.ts): reports and lists of steps.
  *
- * S19 A call has the number that comes next; one that the host was not told of is never settled.
+ * S19  A call has the number that comes next; one that the host was not told of is never settled.
  */
 import {
   NAME_CHARS_MAX,

@@ -2,7 +2,7 @@
  * What the body of one attempt asked of the host, carried out: timers and requests. What this
  * build does not offer is refused at once, so that no call stays open (P12).
  *
- * S22 A call is settled at most once, never after it was cancelled or the attempt ended.
+ * S22  A call is settled at most once, never after it was cancelled or the attempt ended.
  */
 import { assertNever } from "../engine/assert.ts";
 import type { EgressPort, EgressRequest, EgressResult } from "../engine/ports/egress.ts";

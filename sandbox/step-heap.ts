@@ -4,7 +4,7 @@
  * Owns what each turn of the body, and all of them, may cost. A turn is what the body does between
  * two waits. Hands on, unread, what the guest answers.
  *
- * S18 A step heap serves one attempt, is never snapshotted, and starts from an image that no
+ * S18  A step heap serves one attempt, is never snapshotted, and starts from an image that no
  *     attempt has touched.
  */
 import type { LimitExceeded } from "../engine/ports/sandbox.ts";

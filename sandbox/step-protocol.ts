@@ -10,10 +10,10 @@
  * `init`, `run`; then, until the report has `done`, the host drains jobs, asks for a report, does
  * what it asks, and settles.
  *
- * P10 Calls are numbered from 0, densely. The host settles a call at most once, and only one that
+ * P10  Calls are numbered from 0, densely. The host settles a call at most once, and only one that
  *     it was told of and that was not cancelled.
- * P11 Every command brings the time, whole milliseconds, which is all that the body can read.
- * P12 A call that the host does not offer is settled with an error; it never stays open.
+ * P11  Every command brings the time, whole milliseconds, which is all that the body can read.
+ * P12  A call that the host does not offer is settled with an error; it never stays open.
  */
 import type { StepOutcome } from "../engine/ports/steps.ts";
 

@@ -2,9 +2,9 @@
  * Which thread a step's body gets. Step heaps cannot be resumed, so they have threads of their own,
  * and who shares one decides whose bodies a kill interrupts. Pure but for starting threads.
  *
- * S20 A body that is to be alone shares its thread with no other tenant, from its first instant to
+ * S20  A body that is to be alone shares its thread with no other tenant, from its first instant to
  *     its last.
- * S21 Waiting tenants take turns, and no tenant's bodies that are to be alone hold more than half
+ * S21  Waiting tenants take turns, and no tenant's bodies that are to be alone hold more than half
  *     of the threads; all tenants' together leave one for the others.
  */
 import { assert, present } from "../engine/assert.ts";

@@ -1,7 +1,7 @@
 /**
  * Ends work that will not end by itself, from outside its thread.
  *
- * S15 Only CPU time of the work's own thread convicts a run. Wall time replaces the thread and
+ * S15  Only CPU time of the work's own thread convicts a run. Wall time replaces the thread and
  *     blames nobody: the machine was busy, stopped, or the thread hangs without running.
  */
 import type { CpuClock } from "./cpu-clock.ts";
