@@ -87,7 +87,8 @@ async function cpuMsPerStep(baton: Baton, count: number, runs: number): Promise<
   for (let i = 0; i < runs; i++) {
     const run = await baton.start("laps", [count]);
     const total = await run.returnValue();
-    if (total !== (count * (count - 1)) / 2) throw new Error(`a run of ${count} came to ${total}`);
+    if (total !== (count * (count - 1)) / 2)
+      throw new Error(`a run of ${count} came to ${String(total)}`);
   }
   const { user, system } = process.cpuUsage(before);
   return (user + system) / 1000 / (count * runs);
