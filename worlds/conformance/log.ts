@@ -340,7 +340,7 @@ export const logCases: Cases = (use) => {
         () => h.event({ type: "run_failed" }, { error: h.bytes("[]"), errorCode: "USER_ERROR" }),
         "failed",
       ],
-    ] as const)("%s makes the run %3$s", async (_, make, status) => {
+    ] as const)("%s makes the run over, with its status", async (_, make, status) => {
       const bench = use();
       const runId = await bench.started();
       expect((await bench.store().runs.get(runId))?.status).toBe("pending");
