@@ -110,7 +110,9 @@ async function commit(state: DeliveryState, plan: Plan): Promise<Ending | null> 
   }
   if (plan.ending === null || state.log.isOver) return null;
   const next = take(state, await state.writer.create(plan.ending));
-  return next === "go on" ? { kind: "over" } : next;
+  if (next !== "go on") return next;
+  state.wroteEnding = true;
+  return { kind: "over" };
 }
 
 /** Bodies start and messages go out for what is committed now, and for nothing else. */

@@ -37,7 +37,10 @@ import type { BundleHash, TenantId } from "./ids.ts";
 import type { EgressPort } from "./ports/egress.ts";
 import type { Clock, Log, Random } from "./ports/host.ts";
 import type { ConsumeOptions } from "./ports/queue.ts";
-import type { HostRealm } from "./ports/steps.ts";
+import type { EndedRun } from "./lifecycle.ts";
+import { PLAIN_REALM } from "./ports/steps.ts";
+import { readableOf, userStreamOf } from "./readable.ts";
+import type { ReadableOptions } from "./readable.ts";
 import type { Bundles, RunRow, RunStatus, StoredBundle, World } from "./ports/world.ts";
 import { FirstThatKnows } from "./step-runners.ts";
 import { createEngine } from "./runtime.ts";
@@ -101,10 +104,17 @@ export interface Run {
   row(): Promise<RunRow>;
   /** Waits for the end. Rejects with `RUN_FAILED` (`cause`: what was thrown) or `RUN_CANCELLED`. */
   returnValue(signal?: AbortSignal): Promise<unknown>;
+  /** Chunks that its steps wrote, from an index on, live: bytes as bytes, values decoded. */
+  getReadable(options?: ReadableOptions): RunReadable;
   /** False if it was over already. */
   cancel(cancelReason?: string): Promise<boolean>;
   /** Ends sleeps now: those named, or all that are open. How many will. */
   wakeUp(waitIds?: readonly string[]): Promise<{ readonly stoppedCount: number }>;
+}
+
+export interface RunReadable extends ReadableStream<unknown> {
+  /** The index of the last chunk so far, -1 while there is none. */
+  getTailIndex(): Promise<number>;
 }
 
 export interface Baton {
@@ -117,6 +127,17 @@ export interface Baton {
     payload: unknown,
     options?: ResumeOptions,
   ): Promise<{ readonly runId: string }>;
+  /** Answers a request to the address of a webhook; `HOOK_NOT_FOUND` if there is none. */
+  resumeWebhook(
+    token: string,
+    request: Request,
+    options?: { readonly tenantId?: string },
+  ): Promise<Response>;
+  /** Calls back once a run that this process drove has ended; best effort. Returns what ends it. */
+  registerLifecycleHooks(hooks: {
+    readonly onRunCompleted?: (run: Run) => unknown;
+    readonly onRunFailed?: (run: Run) => unknown;
+  }): () => void;
   readonly bundles: {
     /** Admits and stores a bundle, and points the alias `live` (or another) at it. */
     deploy(
@@ -168,7 +189,17 @@ export async function createBaton(options: BatonOptions): Promise<Baton> {
   const guestLibraries = [guestLibraryText()];
   const admission = { world, sandbox, registry, clock, guestLibraries };
   const settings = { ...settingsOf(process.env), ...options.settings };
-  const engine = createEngine({ world, sandbox, tenants, steps, clock, random, log, settings });
+  const engine = createEngine({
+    world,
+    sandbox,
+    tenants,
+    steps,
+    codec: stepCodec,
+    clock,
+    random,
+    log,
+    settings,
+  });
   engine.consume({ ...DELIVERIES, ...options.deliveries });
   let closing: Promise<void> | null = null;
   const close = async (): Promise<void> => {
@@ -196,7 +227,8 @@ function callsOf(
   engine: EngineRuntime,
   tenants: TenantPolicy,
   { world, clock }: { readonly world: World; readonly clock: Clock },
-): Pick<Baton, "start" | "getRun" | "resumeHook"> {
+): Pick<Baton, "start" | "getRun" | "resumeHook" | "resumeWebhook" | "registerLifecycleHooks"> {
+  const runOf = (handle: RunHandle) => runView(engine, handle);
   return {
     start: async (workflow, args, options = {}) => {
       const tenantId = tenantOf(options);
@@ -206,17 +238,29 @@ function callsOf(
         tenantId,
         deploymentId: bundle.hash,
         workflowName: workflowIdNamed(bundle.manifest, workflow),
-        input: stepCodec.encode([...args], "workflow arguments", NO_REALM),
+        input: stepCodec.encode([...args], "workflow arguments", PLAIN_REALM),
         ...startFields(options),
       });
       return runOf(engine.getRun(tenantId, run.runId));
     },
     getRun: (runId, of = {}) => runOf(engine.getRun(tenantOf(of), runId)),
+    resumeWebhook: (token, request, of = {}) =>
+      engine.resumeWebhook({ tenantId: tenantOf(of), token }, request),
+    registerLifecycleHooks: ({ onRunCompleted, onRunFailed }) => {
+      const told =
+        (hook: (run: Run) => unknown) =>
+        ({ run }: EndedRun) =>
+          hook(runOf(engine.getRun(run.tenantId, run.runId)));
+      return engine.registerLifecycleHooks({
+        ...(onRunCompleted === undefined ? {} : { onRunCompleted: told(onRunCompleted) }),
+        ...(onRunFailed === undefined ? {} : { onRunFailed: told(onRunFailed) }),
+      });
+    },
     resumeHook: async (token, payload, of = {}) => {
       const resume = {
         tenantId: tenantOf(of),
         token,
-        payload: stepCodec.encode(payload, "hook payload", NO_REALM),
+        payload: stepCodec.encode(payload, "hook payload", PLAIN_REALM),
         ...(of.resumeId === undefined ? {} : { resumeId: of.resumeId }),
       };
       const deadlineMs = clock.now() + (of.waitMs ?? 0);
@@ -243,13 +287,6 @@ async function deploy(
   await bundles.setAlias(of.alias ?? LIVE_ALIAS, hash);
   return { hash, notes };
 }
-
-/** What the platform passes in is data: it has no step functions and no registered classes. */
-const NO_REALM: HostRealm = {
-  classes: new Map(),
-  stepFunction: (reference) => reference,
-  stepReference: () => null,
-};
 
 function tenantOf({ tenantId = DEFAULT_TENANT }: { readonly tenantId?: string }): TenantId {
   return tenantIdOf(tenantId);
@@ -311,7 +348,7 @@ function workflowIdNamed(manifest: string, workflow: string): string {
   });
 }
 
-function runOf(handle: RunHandle): Run {
+function runView(engine: EngineRuntime, handle: RunHandle): Run {
   const { run } = handle;
   return {
     runId: run.runId,
@@ -320,6 +357,14 @@ function runOf(handle: RunHandle): Run {
     status: () => handle.status(),
     row: () => handle.row(),
     returnValue: async (signal) => outputOf(await handle.awaitOutcome(signal), run.runId),
+    getReadable: ({ namespace, startIndex } = {}) => {
+      const place = userStreamOf(run, namespace);
+      const streams = engine.streamsOf(run.tenantId);
+      const readable = readableOf({ streams, codec: stepCodec }, place, startIndex);
+      const getTailIndex = async () =>
+        (await engine.streamInfo(run.tenantId, place))?.tailIndex ?? -1;
+      return Object.assign(readable, { getTailIndex });
+    },
     cancel: (cancelReason) => handle.cancel(cancelReason),
     wakeUp: async (waitIds) => ({ stoppedCount: (await handle.wakeUp(waitIds)).length }),
   };
@@ -328,10 +373,10 @@ function runOf(handle: RunHandle): Run {
 function outputOf(outcome: RunOutcome, runId: string): unknown {
   switch (outcome.kind) {
     case "completed":
-      return stepCodec.decode(outcome.output, NO_REALM);
+      return stepCodec.decode(outcome.output, PLAIN_REALM);
     case "failed": {
       const { errorCode } = outcome;
-      const cause = stepCodec.decode(outcome.error, NO_REALM);
+      const cause = stepCodec.decode(outcome.error, PLAIN_REALM);
       throw new BatonError(
         "RUN_FAILED",
         `the run failed: ${errorCode}`,

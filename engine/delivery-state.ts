@@ -77,6 +77,10 @@ export interface DeliveryState extends Arrival {
   pacing: Pacing;
   /** What comes once, before the first decision, is done. */
   hasBegun: boolean;
+  /** This delivery wrote the run's end. */
+  wroteEnding: boolean;
+  /** A body's writes to streams go on behind its outcome. */
+  isFlushing: boolean;
   /** What the heap last said, at the log's consumed position. */
   report: QuietPass | null;
   /** Chains whose timers this delivery sends. */

@@ -32,6 +32,7 @@ import type { TenantLimits } from "./ports/tenants.ts";
 import { Progress } from "./progress.ts";
 import { readOn } from "./reads.ts";
 import { failRun } from "./run-ending.ts";
+import { accessOf } from "./step-access.ts";
 import { take } from "./taking.ts";
 import { dueWaits } from "./waits.ts";
 import { awaitProgress, linger } from "./waiting.ts";
@@ -107,7 +108,11 @@ function stateOf(arrival: Arrival, limits: TenantLimits, loaded: LoadedRun): Del
     loadedSlot: loaded.log.topSlot,
     deadlineMs: arrival.meta.invocationStartedAt + settings.inlineWindowMs,
     progress,
-    bodies: new InlineBodies(parts.steps, onNews),
+    bodies: new InlineBodies({
+      runner: parts.steps,
+      accessOf: (attempt) => accessOf(arrival.engine, attempt),
+      onSettled: onNews,
+    }),
     feed,
     counts: {
       passes: 0,
@@ -122,6 +127,8 @@ function stateOf(arrival: Arrival, limits: TenantLimits, loaded: LoadedRun): Del
     },
     ...loaded,
     hasBegun: false,
+    wroteEnding: false,
+    isFlushing: false,
     report: null,
     ownedChains: new Set(),
     timedWaits: new Set(),
@@ -164,6 +171,7 @@ async function pass(state: DeliveryState): Promise<Ending | null> {
     (await completeDueWaits(state));
   if (settled !== null) return settled;
   if (state.writer.isBehind) return null;
+  if (state.isFlushing && state.bodies.runningCount === 0) return { kind: "handoff" };
   if (isPastDeadline(state)) return { kind: "handoff" };
 
   const ran = await runGuest(state);

@@ -9,6 +9,7 @@
  */
 import { assertNever } from "./assert.ts";
 import { armNearDue, armOwned } from "./arming.ts";
+import { runHandle } from "./client.ts";
 import type { DeliveryState, Ending } from "./delivery-state.ts";
 import { ACK, nowMs } from "./delivery-state.ts";
 import { dropHeap } from "./guest-pass.ts";
@@ -58,9 +59,24 @@ export async function finish(state: DeliveryState, ending: Ending): Promise<Deli
   }
 }
 
+/** A cancellation may have come first, and then the end that was written is inert. */
+async function tellLifecycle({ engine, run, wroteEnding, logger }: DeliveryState): Promise<void> {
+  const { lifecycle } = engine.memory;
+  if (!wroteEnding || !lifecycle.isHeard) return;
+  try {
+    const handle = runHandle(engine, run.tenantId, run.runId);
+    const outcome = await handle.outcome();
+    const { workflowName } = await handle.row();
+    if (outcome !== null) lifecycle.dispatch({ run, workflowName, outcome });
+  } catch (error) {
+    logger.warn({ error: String(error) }, "a run's end was not told to lifecycle hooks");
+  }
+}
+
 /** Bodies that still run are told, waited for and recorded; their outcomes are inert. */
 async function finishRun(state: DeliveryState): Promise<DeliveryResult> {
   state.engine.memory.endings.announce(state.run);
+  await tellLifecycle(state);
   dropHeap(state);
   state.bodies.abort();
   await state.bodies.settleAll();

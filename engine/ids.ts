@@ -61,6 +61,14 @@ export const entityIdOf = parser<EntityId>(
   ENTITY_ID,
   "`step_`, `wait_`, `hook_` or `attr_` and a ULID",
 );
+const STREAM_OF_RUN = new RegExp(`^strm_(${ULID})_`);
+
+/** The run that a stream's name names; null for those whose names name none. */
+export function runOfStream(name: string): RunId | null {
+  const [, found] = STREAM_OF_RUN.exec(name) ?? [];
+  return found === undefined ? null : runIdOf(`wrun_${found}`);
+}
+
 export const messageIdOf = parser<MessageId>("messageId", MESSAGE_ID, "`msg_` and a ULID");
 export const bundleHashOf = parser<BundleHash>(
   "bundleHash",

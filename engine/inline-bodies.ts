@@ -7,12 +7,13 @@
  */
 import { assert } from "./assert.ts";
 import type { EntityId } from "./ids.ts";
+import type { StepAccess } from "./ports/access.ts";
 import type { StepAttempt, StepOutcome, StepRunner } from "./ports/steps.ts";
 import type { StepState } from "./steps.ts";
 
 export interface BodyStart {
   readonly step: StepState;
-  readonly attempt: Omit<StepAttempt, "signal">;
+  readonly attempt: Omit<StepAttempt, "signal" | "access">;
   readonly maxRetries: number;
 }
 
@@ -20,8 +21,16 @@ export interface SettledBody extends BodyStart {
   readonly outcome: StepOutcome;
 }
 
+export interface InlineBodiesParts {
+  readonly runner: StepRunner;
+  /** What a body may do besides computing. */
+  readonly accessOf: (attempt: Omit<StepAttempt, "access">) => StepAccess;
+  readonly onSettled: () => void;
+}
+
 export class InlineBodies {
   readonly #runner: StepRunner;
+  readonly #accessOf: InlineBodiesParts["accessOf"];
   readonly #onSettled: () => void;
   readonly #running = new Map<EntityId, Promise<void>>();
   /** Ended, and not committed yet. */
@@ -29,8 +38,9 @@ export class InlineBodies {
   /** Of the running bodies: a signal of its own each, since each listens to its own. */
   readonly #aborts = new Map<EntityId, AbortController>();
 
-  constructor(runner: StepRunner, onSettled: () => void) {
+  constructor({ runner, accessOf, onSettled }: InlineBodiesParts) {
     this.#runner = runner;
+    this.#accessOf = accessOf;
     this.#onSettled = onSettled;
   }
 
@@ -52,8 +62,9 @@ export class InlineBodies {
     assert(!this.has(stepId), "a delivery runs one body of a step at a time");
     const abort = new AbortController();
     this.#aborts.set(stepId, abort);
+    const attempt = { ...body.attempt, signal: abort.signal };
     const run = this.#runner
-      .run({ ...body.attempt, signal: abort.signal })
+      .run({ ...attempt, access: this.#accessOf(attempt) })
       .catch((error: unknown): StepOutcome => ({ kind: "interrupted", reason: String(error) }))
       .then((outcome) => {
         this.#running.delete(stepId);
@@ -62,6 +73,12 @@ export class InlineBodies {
         this.#onSettled();
       });
     this.#running.set(stepId, run);
+  }
+
+  /** It has ended, and what it writes to streams goes on. */
+  isFlushing(stepId: EntityId): boolean {
+    const outcome = this.#settled.get(stepId)?.outcome;
+    return outcome?.kind === "completed" && outcome.isFlushing === true;
   }
 
   /** The outcome is in the log, or never will be. */

@@ -109,6 +109,7 @@ function noteOutcomes(
 ): void {
   for (const event of committed) {
     if (!isStepEvent(event) || event.correlationId === null) continue;
+    if (state.bodies.isFlushing(event.correlationId)) state.isFlushing = true;
     state.bodies.forget(event.correlationId);
     const step = stepAfter(before.get(event.correlationId) ?? null, event);
     if (step === null || event.eventType !== "step_retrying") continue;

@@ -11,6 +11,7 @@ import { BatonError, isBatonError } from "./errors.ts";
 import type { NewEvent } from "./events.ts";
 import { runIdOf } from "./ids.ts";
 import type { EntityId, RunRef, TenantId } from "./ids.ts";
+import { FORCE_CLAIM_REDIRECTS_MAX } from "./limits.ts";
 import { wakeOf } from "./owed.ts";
 import type { EngineParts } from "./parts.ts";
 import type { Payload } from "./payload.ts";
@@ -26,21 +27,31 @@ export interface HookResume {
   readonly resumeId?: string;
 }
 
-/** Gives the open hook that holds the token a payload. */
+/**
+ * Gives the open hook that holds the token a payload. If another run takes the token by force in
+ * between, the payload goes to that one (spec: "Force-claim").
+ */
 export async function resumeHook(parts: EngineParts, resume: HookResume): Promise<HookRow> {
-  const hook = await hookByToken(parts, resume.tenantId, resume.token);
-  const run = { tenantId: resume.tenantId, runId: hook.runId };
-  const event = newEvent("hook_received", hook.hookId, { payload: resume.payload });
-  try {
-    await append(parts, run, event, resume.resumeId);
-    return hook;
-  } catch (error) {
-    // The run ended, or disposed of the hook, between the look-up and the write.
-    if (isBatonError(error, "RUN_EXPIRED") || isBatonError(error, "HOOK_NOT_FOUND")) {
-      throw noHook(error);
+  for (let redirects = 0; ; redirects++) {
+    const hook = await hookByToken(parts, resume.tenantId, resume.token);
+    const run = { tenantId: resume.tenantId, runId: hook.runId };
+    const event = newEvent("hook_received", hook.hookId, { payload: resume.payload });
+    try {
+      await append(parts, run, event, resume.resumeId);
+      return hook;
+    } catch (error) {
+      if (wasClaimed(error) && redirects < FORCE_CLAIM_REDIRECTS_MAX) continue;
+      // The run ended, or disposed of the hook, between the look-up and the write.
+      if (isBatonError(error, "RUN_EXPIRED") || isBatonError(error, "HOOK_NOT_FOUND")) {
+        throw noHook(error);
+      }
+      throw error;
     }
-    throw error;
   }
+}
+
+function wasClaimed(error: unknown): boolean {
+  return isBatonError(error, "HOOK_NOT_FOUND") && error.details["forceClaimedBy"] !== undefined;
 }
 
 /** The open hook that holds the token; `HOOK_NOT_FOUND` if the tenant has none. */

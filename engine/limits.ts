@@ -86,6 +86,34 @@ export const OUTCOME_POLL_MS = 500;
 /** Those looks back off to this. */
 export const OUTCOME_POLL_MS_MAX = 5 * SECOND;
 
+/** How soon a reader that waits for a chunk looks again, where no hint of this process comes. */
+export const STREAM_POLL_MS = 100;
+/** Those looks back off to this. */
+export const STREAM_POLL_MS_MAX = 2 * SECOND;
+/** A stream that nobody closed is read as ended so long after its run's end. */
+export const STREAM_TAIL_AFTER_END_MS = 5 * SECOND;
+/** How long a process relies on the sizes of a run's streams that it has read. */
+export const STREAM_SIZES_AGE_MS_MAX = 10 * SECOND;
+/** Runs whose sizes a process remembers. */
+export const STREAM_SIZES_MAX = 1_000;
+/** How long the outcome of a body waits for what it wrote to streams. */
+export const STREAM_FLUSH_MS = 2 * SECOND;
+
+/** What one write of attributes may hold, in steps as in workflows. */
+export const ATTRIBUTE_KEY_CHARS_MAX = 256;
+export const ATTRIBUTE_VALUE_BYTES_MAX = 256;
+export const ATTRIBUTE_CHANGES_MAX = 64;
+export const ATTRIBUTE_CHANGES_BYTES_MAX = 8 * KIB;
+
+/** How often a payload follows a token that was taken by force to its new owner. */
+export const FORCE_CLAIM_REDIRECTS_MAX = 3;
+
+/** How long one attempt of the library's own step waits for another run's end. */
+export const RUN_WAIT_MS = 5 * SECOND;
+/** The looks of a run that waits for another are so much of the time waited, at most so far apart. */
+export const RUN_WAIT_FRACTION = 20;
+export const RUN_WAIT_MS_MAX = 600 * SECOND;
+
 /**
  * What the limits of a heap may be set to, `[min, max]` each: outside of it the sandbox cannot keep
  * them. Below 6 MiB no heap comes to life; above 128 MiB none is made.

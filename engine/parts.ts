@@ -5,13 +5,15 @@
  */
 import type { ConsumedPositions } from "./consumed-position.ts";
 import type { Endings } from "./endings.ts";
+import type { Lifecycle } from "./lifecycle.ts";
 import type { LiveHeaps } from "./live-heaps.ts";
 import type { Clock, Log, Random } from "./ports/host.ts";
 import type { Sandbox } from "./ports/sandbox.ts";
-import type { StepRunner } from "./ports/steps.ts";
+import type { HostCodec, StepRunner } from "./ports/steps.ts";
 import type { Tenants } from "./ports/tenants.ts";
 import type { World } from "./ports/world.ts";
 import type { RecentKeys } from "./recent-keys.ts";
+import type { RunStreams } from "./run-streams.ts";
 import type { Settings } from "./settings.ts";
 import type { Stopping } from "./progress.ts";
 
@@ -20,6 +22,8 @@ export interface EngineParts {
   readonly sandbox: Sandbox;
   readonly tenants: Tenants;
   readonly steps: StepRunner;
+  /** Reads and writes what steps pass to the platform and get from it. */
+  readonly codec: HostCodec;
   readonly clock: Clock;
   readonly random: Random;
   readonly log: Log;
@@ -35,6 +39,10 @@ export interface ProcessMemory {
   readonly nearDueKeys: RecentKeys;
   /** Callers that wait for a run to end. */
   readonly endings: Endings;
+  readonly lifecycle: Lifecycle;
+  readonly streams: RunStreams;
+  /** Writes to streams that are on their way. */
+  readonly flushing: Set<Promise<void>>;
   readonly stopping: Stopping;
 }
 

@@ -47,3 +47,30 @@ export function errorPayload(name: string, message: string): Payload {
   if (!known) values.push(name);
   return payloadOfText(JSON.stringify(values));
 }
+
+/**
+ * Chunks of streams: `devl` payloads for values, and framed bytes (framed-v1: their length in four
+ * bytes, big-endian, then they themselves), so that a reader may go on anywhere. No frame is large
+ * enough to begin as a payload does.
+ */
+export function chunkOfBytes(bytes: Uint8Array): Uint8Array {
+  const chunk = new Uint8Array(FRAME_HEAD_BYTES + bytes.length);
+  new DataView(chunk.buffer).setUint32(0, bytes.length);
+  chunk.set(bytes, FRAME_HEAD_BYTES);
+  return chunk;
+}
+
+/** The bytes of a framed chunk; null if it holds a value. */
+export function bytesOfChunk(chunk: Uint8Array): Uint8Array | null {
+  if (payloadPrefix(chunk) === "devl") return null;
+  const view = new DataView(chunk.buffer, chunk.byteOffset, chunk.byteLength);
+  const isWhole = chunk.length >= FRAME_HEAD_BYTES;
+  if (isWhole && view.getUint32(0) === chunk.length - FRAME_HEAD_BYTES) {
+    return chunk.subarray(FRAME_HEAD_BYTES);
+  }
+  throw new BatonError("PAYLOAD_UNREADABLE", "a chunk of a stream is a payload or a frame", {
+    field: "chunk",
+  });
+}
+
+const FRAME_HEAD_BYTES = 4;

@@ -18,6 +18,7 @@ export async function failRun(
   const result = await state.writer.create(newEvent("run_failed", null, { error, errorCode }));
   switch (result.kind) {
     case "committed":
+      state.wroteEnding = true;
       return { kind: "over" };
     case "refused":
       return deferredBy(result.error);

@@ -13,23 +13,38 @@ import type { RunRef, TenantId } from "./ids.ts";
 import { hookByToken, resumeHook } from "./intake.ts";
 import type { HookResume } from "./intake.ts";
 import { CONSUMED_POSITIONS_MAX, NEAR_DUE_KEYS_MAX, RESEND_PASSES_MAX } from "./limits.ts";
+import { Lifecycle } from "./lifecycle.ts";
+import type { LifecycleHooks } from "./lifecycle.ts";
 import { LiveHeaps } from "./live-heaps.ts";
 import { route } from "./orchestrator.ts";
 import { orchestratorMessage } from "./owed.ts";
 import type { Engine, EngineParts, ProcessMemory } from "./parts.ts";
 import type { ConsumeOptions, Consumer, QueueHandlers } from "./ports/queue.ts";
-import type { HookRow } from "./ports/world.ts";
+import type { StepStreams, StreamPlace } from "./ports/access.ts";
+import type { HookRow, StreamInfo } from "./ports/world.ts";
 import { Stopping } from "./progress.ts";
 import { RecentKeys } from "./recent-keys.ts";
+import { RunStreams } from "./run-streams.ts";
 import { startRun } from "./start.ts";
 import type { StartRequest, StartResult } from "./start.ts";
 import { deliverStep } from "./step-delivery.ts";
+import { resumeWebhook } from "./webhooks.ts";
 
 export interface EngineRuntime {
   start(request: StartRequest): Promise<StartResult>;
   getRun(tenantId: TenantId, runId: string): RunHandle;
   resumeHook(resume: HookResume): Promise<HookRow>;
   getHookByToken(tenantId: TenantId, token: string): Promise<HookRow>;
+  /** Answers an HTTP request to a webhook's address. */
+  resumeWebhook(
+    to: { readonly tenantId: TenantId; readonly token: string },
+    request: Request,
+  ): Promise<Response>;
+  /** The streams of a tenant's runs, as steps and clients read and write them. */
+  streamsOf(tenantId: TenantId): StepStreams;
+  streamInfo(tenantId: TenantId, place: StreamPlace): Promise<StreamInfo | null>;
+  /** Functions that hear of runs that ended here; returns what ends that. */
+  registerLifecycleHooks(hooks: LifecycleHooks): () => void;
   /** Lets a parked run go on; false if it was not parked. */
   unpark(run: RunRef): Promise<boolean>;
   /** Has a run looked at as if all its messages had been lost. */
@@ -50,6 +65,9 @@ export function createEngine(parts: EngineParts): EngineRuntime {
     resendPasses: new RecentKeys(RESEND_PASSES_MAX),
     nearDueKeys: new RecentKeys(NEAR_DUE_KEYS_MAX),
     endings: new Endings(world),
+    lifecycle: new Lifecycle(parts.log),
+    streams: new RunStreams(parts),
+    flushing: new Set(),
     stopping: new Stopping(),
   };
   const engine: Engine = { parts, memory };
@@ -66,6 +84,10 @@ export function createEngine(parts: EngineParts): EngineRuntime {
     getRun: (tenantId, runId) => runHandle(engine, tenantId, runId),
     resumeHook: (resume) => resumeHook(parts, resume),
     getHookByToken: (tenantId, token) => hookByToken(parts, tenantId, token),
+    resumeWebhook: (to, request) => resumeWebhook(engine, to, request),
+    streamsOf: (tenantId) => memory.streams.forTenant(tenantId),
+    streamInfo: (tenantId, place) => memory.streams.info(tenantId, place),
+    registerLifecycleHooks: (hooks) => memory.lifecycle.register(hooks),
     unpark: async (run) => {
       const wasParked = await world.forTenant(run.tenantId).runs.unpark(run.runId);
       await recover(run);
@@ -82,6 +104,7 @@ export function createEngine(parts: EngineParts): EngineRuntime {
     stop: async () => {
       memory.stopping.begin();
       await consumer?.stop();
+      await Promise.all(memory.flushing);
       memory.liveHeaps.close();
     },
   };

@@ -18,6 +18,7 @@ import type { StepOutcome, StepTraits } from "./ports/steps.ts";
 import type { NextAttempt } from "./retry.ts";
 import { verdictOf } from "./retry.ts";
 import type { Slot } from "./slots.ts";
+import { accessOf } from "./step-access.ts";
 import type { StepArrival, StepEnd } from "./step-delivery.ts";
 import { readStep } from "./step-reads.ts";
 import { attemptsOf } from "./steps.ts";
@@ -146,7 +147,7 @@ async function runBody(
   const { run, message } = arrival;
   const unwatch = watchRun(arrival, about.stop);
   try {
-    return await arrival.engine.parts.steps.run({
+    const attempt = {
       run,
       deploymentId: message.deploymentId,
       workflowName: about.workflowName,
@@ -158,7 +159,9 @@ async function runBody(
       isLast: plan.next.isLast,
       stepStartedAt: plan.step?.startedAt ?? about.startedAtMs,
       signal: about.stop.signal,
-    });
+    };
+    const access = accessOf(arrival.engine, attempt);
+    return await arrival.engine.parts.steps.run({ ...attempt, access });
   } catch (error) {
     // A runner never rejects for what a body does, so this was not the body's doing.
     return { kind: "interrupted", reason: String(error) };

@@ -56,6 +56,7 @@ export class SandboxedAttempt {
     const { attempt, limits, clock, egress } = parts;
     this.#calls = new StepCalls({
       run: attempt.run,
+      access: attempt.access,
       limits,
       clock,
       egress,

@@ -1,20 +1,27 @@
 /**
- * What the body of one attempt asked of the host, carried out: timers and requests. What this
- * build does not offer is refused at once, so that no call stays open (P12).
+ * What the body of one attempt asked of the host, carried out: timers, requests, streams and calls of
+ * the platform. What this build does not offer is refused at once, so that no call stays open (P12).
  *
  * S22  A call is settled at most once, never after it was cancelled or the attempt ended.
  */
 import { assertNever } from "../engine/assert.ts";
+import { runOfStream } from "../engine/ids.ts";
+import type { RunRef } from "../engine/ids.ts";
+import { bytesOfChunk, chunkOfBytes, payloadOfText, textOfPayload } from "../engine/payload.ts";
+import { PLATFORM_CALLS } from "../engine/ports/access.ts";
+import type { StepAccess, StreamPlace } from "../engine/ports/access.ts";
 import type { EgressPort, EgressRequest, EgressResult } from "../engine/ports/egress.ts";
 import type { Clock } from "../engine/ports/host.ts";
+import { PLAIN_REALM } from "../engine/ports/steps.ts";
 import type { StepLimits } from "../engine/ports/steps.ts";
-import type { RunRef } from "../engine/ids.ts";
+import { stepCodec } from "./step-codec.ts";
 import { Violation } from "./guest-text.ts";
-import { egressError, limitError, refusedError, textOfError } from "./step-failures.ts";
-import type { FetchAnswer, StepCall } from "./step-protocol.ts";
+import { egressError, limitError, refusedError, textOfError, toldError } from "./step-failures.ts";
+import type { FetchAnswer, StepCall, StreamChunk } from "./step-protocol.ts";
 
 export interface StepCallsParts {
   readonly run: RunRef;
+  readonly access: StepAccess;
   readonly limits: StepLimits;
   readonly clock: Clock;
   /** Null: every request is refused. */
@@ -76,22 +83,79 @@ export class StepCalls {
       case "fetch":
         return this.#fetch(call);
       case "stream_write":
+        return this.#answer(call.n, async () => {
+          await this.#parts.access.streams.write(this.#placeOf(call.stream), [chunkOf(call)]);
+          return null;
+        });
       case "stream_close":
+        return this.#answer(call.n, async () => {
+          await this.#parts.access.streams.close(this.#placeOf(call.stream));
+          return null;
+        });
       case "stream_read":
-        return this.#refuse(call.n, "streams are not offered to sandboxed steps yet");
+        return this.#answer(call.n, async (signal) =>
+          JSON.stringify(await this.#chunkAt(call.stream, call.index, signal)),
+        );
       case "attributes":
-        return this.#refuse(call.n, "setAttributes is not offered to sandboxed steps yet");
+        return this.#answer(call.n, async () => {
+          await this.#parts.access.setAttributes(call.changes);
+          return null;
+        });
       case "api":
-        return this.#refuse(call.n, `${call.op} is not offered to sandboxed steps yet`);
+        return this.#callPlatform(call.n, call.op, call.args);
       case "watch_abort":
-        return this.#refuse(call.n, "a signal of the workflow does not reach its steps yet");
+        return this.#answer(call.n, (signal) => this.#abortOf(call.stream, signal));
       default:
         return assertNever(call);
     }
   }
 
-  #refuse(n: number, reason: string): void {
-    this.#parts.settle(n, false, textOfError(refusedError(reason)));
+  #callPlatform(n: number, op: string, argsText: string): void {
+    const known = PLATFORM_CALLS.find((call) => call === op);
+    if (known === undefined) {
+      const error = refusedError(`${op} is not offered to sandboxed steps`);
+      return this.#parts.settle(n, false, textOfError(error));
+    }
+    this.#answer(n, async () => {
+      const args = stepCodec.decode(payloadOfText(argsText), PLAIN_REALM);
+      const result = await this.#parts.access.call(known, Array.isArray(args) ? args : []);
+      return textOfPayload(stepCodec.encode(result, `result of ${op}()`, PLAIN_REALM));
+    });
+  }
+
+  /** Settles the call with what `work` comes to, unless it is cancelled first. */
+  #answer(n: number, work: (signal: AbortSignal) => Promise<string | null>): void {
+    const stop = new AbortController();
+    this.#open.set(n, () => stop.abort());
+    void work(stop.signal).then(
+      (text) => this.#open.delete(n) && this.#parts.settle(n, true, text),
+      (error: unknown) => {
+        if (this.#open.delete(n)) this.#parts.settle(n, false, textOfError(toldError(error)));
+      },
+    );
+  }
+
+  #placeOf(name: string): StreamPlace {
+    return { name, runId: runOfStream(name) ?? this.#parts.run.runId };
+  }
+
+  async #chunkAt(name: string, index: number, signal: AbortSignal): Promise<StreamChunk> {
+    const page = await this.#parts.access.streams.read(this.#placeOf(name), index, signal);
+    const [chunk] = page.chunks;
+    const next = page.startIndex + 1;
+    if (chunk === undefined) return { bytes: null, text: null, next };
+    const bytes = bytesOfChunk(chunk);
+    if (bytes === null) return { bytes: null, text: textOfPayload(chunk), next };
+    return { bytes: Buffer.from(bytes).toString("base64"), text: null, next };
+  }
+
+  /** Waits for the one chunk of a signal's stream: the reason. */
+  async #abortOf(name: string, signal: AbortSignal): Promise<string> {
+    const { access, run } = this.#parts;
+    const page = await access.streams.read({ runId: run.runId, name }, 0, signal);
+    const [reason] = page.chunks;
+    if (reason === undefined) throw new Error("the signal's run is over");
+    return textOfPayload(reason);
   }
 
   #startTimer(n: number, ms: number): void {
@@ -131,6 +195,11 @@ export class StepCalls {
         else this.#parts.settle(call.n, true, JSON.stringify(answer));
       });
   }
+}
+
+function chunkOf({ bytes, text }: Extract<StepCall, { k: "stream_write" }>): Uint8Array {
+  if (bytes !== null) return chunkOfBytes(Buffer.from(bytes, "base64"));
+  return payloadOfText(text ?? "-1");
 }
 
 function requestOf(call: FetchCall, run: RunRef, responseBytesMax: number): EgressRequest {

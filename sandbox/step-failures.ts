@@ -7,7 +7,7 @@ import { payloadOfText } from "../engine/payload.ts";
 import type { LimitExceeded } from "../engine/ports/sandbox.ts";
 import { exhaustionText } from "../engine/ports/steps.ts";
 import type { StepAttempt, StepOutcome } from "../engine/ports/steps.ts";
-import { errorExports } from "./guest/errors.ts";
+import { errorClassOf, errorExports } from "./guest/errors.ts";
 import { encodeText } from "./host-codec.ts";
 
 type Failed = Extract<StepOutcome, { kind: "failed" }>;
@@ -42,6 +42,23 @@ export function limitError(exceeded: StepLimitExceeded): Error {
 
 export function refusedError(message: string): Error {
   return new errorExports.NotAvailableError(message);
+}
+
+/** An error of the platform, as the body sees it: without the host's stack. */
+export function toldError(error: unknown): Error {
+  if (!(error instanceof Error)) return refusedError("the platform gave no answer");
+  const { name, message } = error;
+  const Class = errorClassOf(name) ?? errorExports.WorkflowRuntimeError;
+  const fields =
+    error instanceof BatonError ? { ...error.details, code: error.code } : fieldsOf(error);
+  const told = new Class(message, fields);
+  const value = `${name}: ${message}`;
+  return Object.defineProperty(told, "stack", { value, configurable: true, writable: true });
+}
+
+function fieldsOf(error: Error): Record<string, unknown> {
+  const fields = Object.fromEntries(Object.entries(error));
+  return "cause" in error ? { ...fields, cause: error.cause } : fields;
 }
 
 export function egressError(message: string): Error {

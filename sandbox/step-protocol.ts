@@ -111,10 +111,12 @@ export interface FetchAnswer {
   readonly body: string;
 }
 
-/** All null: the stream has ended. */
+/** `bytes` (base64) and `text` null: the stream has ended. */
 export interface StreamChunk {
   readonly bytes: string | null;
   readonly text: string | null;
+  /** The index to ask for next, since one below 0 was asked from the tail. */
+  readonly next: number;
 }
 
 export interface StepReport {

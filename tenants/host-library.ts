@@ -9,10 +9,12 @@
  *      the process nor another body.
  */
 import { AsyncLocalStorage } from "node:async_hooks";
-import { BatonError } from "../engine/errors.ts";
 import type { RunRef } from "../engine/ids.ts";
+import type { StepAccess } from "../engine/ports/access.ts";
 import type { Log } from "../engine/ports/host.ts";
 import type { ErrorClass } from "../engine/ports/steps.ts";
+import { hostApiOf, outsideOf } from "./host-api.ts";
+import type { HostValues } from "./host-values.ts";
 
 /** What a running body can ask about itself. */
 export interface StepContext {
@@ -29,6 +31,8 @@ export interface StepContext {
   /** Variables of the workflow that a nested step reads; the SDK's output looks for this name. */
   readonly closureVars: Readonly<Record<string, unknown>>;
   readonly log: Log;
+  readonly access: StepAccess;
+  readonly values: HostValues;
 }
 
 const STORAGE = Symbol.for("WORKFLOW_STEP_CONTEXT_STORAGE");
@@ -71,11 +75,6 @@ function onStrayRejection(reason: unknown): void {
 
 function libraryOf(errors: Readonly<Record<string, ErrorClass>>): object {
   const { FatalError, RetryableError } = errors;
-  const elsewhere = (name: string) => () => {
-    throw new BatonError("UNFINISHED", `${name} is not available in steps that run as host code`, {
-      field: name,
-    });
-  };
   const workflowOnly = (name: string) => () => {
     throw new Error(`${name} works only in a workflow, not in a step`);
   };
@@ -84,16 +83,15 @@ function libraryOf(errors: Readonly<Record<string, ErrorClass>>): object {
       sleep: workflowOnly("sleep"),
       createHook: workflowOnly("createHook"),
       createWebhook: workflowOnly("createWebhook"),
-      defineHook: () => ({ create: workflowOnly("create"), resume: elsewhere("resume") }),
+      defineHook: () => ({ create: workflowOnly("create"), resume: api["resumeHook"] }),
       getWorkflowMetadata,
       getStepMetadata,
-      getWritable: elsewhere("getWritable"),
-      setAttributes: elsewhere("setAttributes"),
+      ...outsideOf(contextFor),
       fetch: globalThis.fetch,
       FatalError,
       RetryableError,
     },
-    api: Object.fromEntries(API.map((name) => [name, elsewhere(name)])),
+    api,
     errors,
     serde: {
       WORKFLOW_SERIALIZE: Symbol.for("workflow-serialize"),
@@ -102,15 +100,8 @@ function libraryOf(errors: Readonly<Record<string, ErrorClass>>): object {
   };
 }
 
-const API = [
-  "Run",
-  "start",
-  "getRun",
-  "resumeHook",
-  "getHookByToken",
-  "resumeWebhook",
-  "registerLifecycleHooks",
-];
+/** One for the process: bundles and the realms of their payloads share its `Run`. */
+export const api = hostApiOf(contextFor);
 
 function getStepMetadata(): object {
   const { stepName, stepId, stepStartedAt, attempt } = contextFor("getStepMetadata");

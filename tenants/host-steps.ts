@@ -12,6 +12,7 @@ import type { Log } from "../engine/ports/host.ts";
 import {
   MAX_RETRIES_DEFAULT,
   exhaustionText,
+  PLAIN_REALM,
   type HostCodec,
   type HostRealm,
   type StepAttempt,
@@ -21,7 +22,10 @@ import {
   type StepTraits,
 } from "../engine/ports/steps.ts";
 import type { RunRef } from "../engine/ids.ts";
-import { currentStep, inStep, installLibrary } from "./host-library.ts";
+import { RUN_CLASS_ID } from "../engine/ports/builtin-steps.ts";
+import { api, currentStep, inStep, installLibrary } from "./host-library.ts";
+import { HostValues } from "./host-values.ts";
+import { PLATFORM_STEPS, TRUSTED_STEPS, isDefinite, platformRetries } from "./platform-steps.ts";
 import { StepBundles, type StepBody, type StepCodeOf } from "./step-bundles.ts";
 
 export interface HostStepsOptions {
@@ -33,9 +37,19 @@ export interface HostStepsOptions {
   readonly trusted?: { readonly stepCodeOf: StepCodeOf };
 }
 
+/** A body and what its payloads may hold besides data. */
 interface Found {
   readonly body: StepBody;
+  readonly steps: ReadonlyMap<string, StepBody>;
+  readonly classes: ReadonlyMap<string, object>;
+}
+
+/** One attempt under way. */
+interface Underway {
+  readonly attempt: StepAttempt;
+  readonly body: StepBody;
   readonly realm: HostRealm;
+  readonly values: HostValues;
 }
 
 /** What a step's input payload holds. */
@@ -56,6 +70,9 @@ export class HostSteps implements StepRunner {
   }
 
   async traitsOf(run: RunRef, deploymentId: string, stepName: string): Promise<StepTraits | null> {
+    if (PLATFORM_STEPS.has(stepName)) {
+      return { maxRetries: platformRetries(stepName) ?? MAX_RETRIES_DEFAULT };
+    }
     const found = await this.#find(run, deploymentId, stepName);
     if (found === null) return null;
     const wanted = found.body.maxRetries;
@@ -64,13 +81,37 @@ export class HostSteps implements StepRunner {
   }
 
   async run(attempt: StepAttempt): Promise<StepOutcome> {
+    const values = new HostValues(attempt, this.#options.codec);
+    const underway = await this.#underway(attempt, values);
+    if (underway === null) {
+      return { kind: "interrupted", reason: "the step is not registered here" };
+    }
+    values.use(underway.realm);
+    try {
+      return await this.#begun(underway);
+    } finally {
+      values.close();
+    }
+  }
+
+  async #underway(attempt: StepAttempt, values: HostValues): Promise<Underway | null> {
+    const op = PLATFORM_STEPS.get(attempt.stepName);
+    if (op !== undefined) {
+      const body = (...args: unknown[]) => attempt.access.call(op, args);
+      return { attempt, values, body, realm: PLAIN_REALM };
+    }
     const found = await this.#find(attempt.run, attempt.deploymentId, attempt.stepName);
-    if (found === null) return { kind: "interrupted", reason: "the step is not registered here" };
+    if (found === null) return null;
+    return { attempt, values, body: found.body, realm: realmOf(found, values) };
+  }
+
+  async #begun(underway: Underway): Promise<StepOutcome> {
+    const { attempt, realm } = underway;
     let input: StepInput;
     try {
-      input = stepInputOf(this.#options.codec.decode(attempt.input, found.realm));
+      input = stepInputOf(this.#options.codec.decode(attempt.input, realm));
     } catch (error) {
-      return this.#failed(attempt, found.realm, { thrown: error, isFatal: true });
+      return this.#failed(attempt, realm, { thrown: error, isFatal: true });
     }
     if (attempt.signal.aborted) return interrupted(attempt);
     const stopped = new AbortController();
@@ -79,33 +120,39 @@ export class HostSteps implements StepRunner {
         const onAbort = () => resolve(interrupted(attempt));
         attempt.signal.addEventListener("abort", onAbort, { signal: stopped.signal });
       });
-      return await Promise.race([this.#attempted(attempt, found, input), ended]);
+      return await Promise.race([this.#attempted(underway, input), ended]);
     } finally {
       stopped.abort();
     }
   }
 
-  async #attempted(attempt: StepAttempt, found: Found, input: StepInput): Promise<StepOutcome> {
+  async #attempted(underway: Underway, input: StepInput): Promise<StepOutcome> {
+    const { attempt, body, realm, values } = underway;
     let value: unknown;
     try {
-      value = await inStep(contextOf(attempt, input, this.#options.log), () =>
-        found.body.apply(input.thisVal, input.args as never[]),
+      value = await inStep(contextOf(underway, input, this.#options.log), () =>
+        body.apply(input.thisVal, input.args as never[]),
       );
     } catch (thrown) {
-      return this.#outcomeOf(attempt, found.realm, thrown);
+      await values.flushed();
+      return this.#outcomeOf(attempt, realm, thrown);
     }
     try {
-      const result = this.#options.codec.encode(value, "step return value", found.realm);
-      return { kind: "completed", result };
+      const result = this.#options.codec.encode(value, "step return value", realm);
+      // Whoever sees the step done finds what it wrote, unless that goes on for long.
+      const isFlushed = await values.flushed();
+      return { kind: "completed", result, ...(isFlushed ? {} : { isFlushing: true as const }) };
     } catch (error) {
-      return this.#failed(attempt, found.realm, { thrown: error, isFatal: true });
+      return this.#failed(attempt, realm, { thrown: error, isFatal: true });
     }
   }
 
   #outcomeOf(attempt: StepAttempt, realm: HostRealm, thrown: unknown): StepOutcome {
     const name = nameOf(thrown);
     // An abort is what was asked for: trying again would only abort again.
-    const isFatal = name === "FatalError" || name === "AbortError";
+    const { errors } = this.#options.codec;
+    const isAnswer = PLATFORM_STEPS.has(attempt.stepName) && isDefinite(thrown, errors);
+    const isFatal = name === "FatalError" || name === "AbortError" || isAnswer;
     if (isFatal) return this.#failed(attempt, realm, { thrown, isFatal });
     if (attempt.isLast) {
       return this.#failed(attempt, realm, { thrown: this.#exhausted(attempt, thrown), isFatal });
@@ -145,30 +192,34 @@ export class HostSteps implements StepRunner {
 
   async #find(run: RunRef, deploymentId: string, stepName: string): Promise<Found | null> {
     const own = this.#options.functions?.get(stepName);
-    if (own !== undefined) return { body: own, realm: realmOf(new Map(), new Map()) };
+    if (own !== undefined) return { body: own, ...NOTHING_REGISTERED };
     if (this.#bundles === null) return null;
+    const trusted = TRUSTED_STEPS.get(stepName);
+    if (trusted !== undefined) return { body: trusted, ...NOTHING_REGISTERED };
     try {
       const loaded = await this.#bundles.load(run.tenantId, deploymentId);
       const body = loaded?.steps.get(stepName);
       if (loaded === null || body === undefined) return null;
-      return { body, realm: realmOf(loaded.steps, loaded.classes) };
+      return { body, steps: loaded.steps, classes: loaded.classes };
     } catch (error) {
       // The bundle's top level threw: what its author has to see is what each of its steps throws.
       const body = () => {
         throw error;
       };
-      return { body, realm: realmOf(new Map(), new Map()) };
+      return { body, ...NOTHING_REGISTERED };
     }
   }
 }
+
+const NOTHING_REGISTERED = { steps: new Map(), classes: new Map() } as const;
 
 function interrupted(attempt: StepAttempt): StepOutcome {
   const { reason } = attempt.signal;
   return { kind: "interrupted", reason: reason instanceof Error ? reason.message : "aborted" };
 }
 
-function contextOf(attempt: StepAttempt, input: StepInput, log: Log) {
-  const { run, stepName, stepId, workflowName } = attempt;
+function contextOf({ attempt, values }: Underway, input: StepInput, log: Log) {
+  const { run, stepName, stepId, workflowName, access } = attempt;
   return {
     run,
     stepName,
@@ -177,6 +228,8 @@ function contextOf(attempt: StepAttempt, input: StepInput, log: Log) {
     attempt: attempt.attempt,
     workflowName,
     workflowStartedAt: attempt.runStartedAt,
+    access,
+    values,
     closureVars: input.closureVars ?? {},
     log: log.child({ ...run, stepName, attempt: attempt.attempt }),
   };
@@ -191,14 +244,12 @@ function stepInputOf(value: unknown): StepInput {
 }
 
 /** Step functions in payloads, over what a bundle registered. */
-function realmOf(
-  steps: ReadonlyMap<string, StepBody>,
-  classes: ReadonlyMap<string, object>,
-): HostRealm {
+function realmOf({ steps, classes }: Omit<Found, "body">, live: HostValues): HostRealm {
   const references = new WeakMap<object, StepReference>();
   const idsOf = new Map<unknown, string>([...steps].map(([id, body]) => [body, id]));
   return {
-    classes,
+    classes: new Map([...classes, [RUN_CLASS_ID, api["Run"] as object]]),
+    live,
     stepFunction(reference) {
       const called = function (this: unknown, ...args: unknown[]): unknown {
         const body = steps.get(reference.stepId);

@@ -198,5 +198,6 @@ export function tenantLimitsOf(quotas: Quotas): TenantLimits {
     heap: heapLimitsOf(quotas),
     eventsWarn: quotas.eventsWarn,
     eventsMax: quotas.eventsMax,
+    streamBytesPerRunMax: quotas.streamBytesPerRunMax,
   };
 }

@@ -22,6 +22,7 @@ import type { Cell, CellPlace, Tables } from "./tables.ts";
 const BUNDLES_LISTED_MAX = 10_000;
 const ALIASES_LISTED_MAX = 10_000;
 const STREAMS_LISTED_MAX = 10_000;
+const NO_STREAM: StreamInfo = { tailIndex: -1, bytes: 0, done: false };
 
 export class CellLedger {
   readonly #tables: Tables;
@@ -118,31 +119,32 @@ export class CellLedger {
   }
 
   writeStream(run: RunRef, name: string, chunks: readonly Uint8Array[]): number {
-    const info = this.streamInfo(run, name) ?? { tailIndex: -1, done: false };
+    const info = this.streamInfo(run, name) ?? NO_STREAM;
     if (info.done) {
       throw new BatonError("ENTITY_CONFLICT", "a closed stream takes no more", { field: "name" });
     }
-    let index = info.tailIndex;
-    for (const bytes of chunks) {
-      index++;
-      this.#put(chunkAt(run, name, index), {}, bytes);
+    let { tailIndex, bytes } = info;
+    for (const chunk of chunks) {
+      tailIndex++;
+      bytes += chunk.length;
+      this.#put(chunkAt(run, name, tailIndex), {}, chunk);
     }
-    this.#put(streamAt(run, name), { tailIndex: index, done: false }, null);
-    return index;
+    this.#put(streamAt(run, name), { tailIndex, bytes, done: false }, null);
+    return tailIndex;
   }
 
   closeStream(run: RunRef, name: string): void {
-    const info = this.streamInfo(run, name) ?? { tailIndex: -1 };
+    const info = this.streamInfo(run, name) ?? NO_STREAM;
     this.#put(streamAt(run, name), { ...info, done: true }, null);
   }
 
   streamInfo(run: RunRef, name: string): StreamInfo | null {
     const cell = this.#tables.cells.get(streamAt(run, name));
-    return cell === null ? null : (JSON.parse(cell.head) as StreamInfo);
+    return cell === null ? null : { ...NO_STREAM, ...(JSON.parse(cell.head) as StreamInfo) };
   }
 
   chunks(run: RunRef, name: string, startIndex: number, limit: number): StreamPage {
-    const info = this.streamInfo(run, name) ?? { tailIndex: -1, done: false };
+    const info = this.streamInfo(run, name) ?? NO_STREAM;
     const chunks = this.#tables.cells
       .range(chunkAt(run, name, startIndex), limit)
       .map((cell) => bytesOf(cell));

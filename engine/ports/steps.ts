@@ -4,6 +4,7 @@
  */
 import type { EntityId, RunRef } from "../ids.ts";
 import type { Payload } from "../payload.ts";
+import type { StepAccess } from "./access.ts";
 import type { HeapLimits } from "./sandbox.ts";
 
 export interface StepTraits {
@@ -29,10 +30,17 @@ export interface StepAttempt {
   /** Epoch ms of the first attempt's start. */
   readonly stepStartedAt: number;
   readonly signal: AbortSignal;
+  /** What the body may do to its run and to others of its tenant. */
+  readonly access: StepAccess;
 }
 
 export type StepOutcome =
-  | { readonly kind: "completed"; readonly result: Payload }
+  | {
+      readonly kind: "completed";
+      readonly result: Payload;
+      /** Writes to streams that the body began are still on their way (spec: "Stream-flush handoff"). */
+      readonly isFlushing?: true;
+    }
   | {
       readonly kind: "failed";
       readonly error: Payload;
@@ -90,7 +98,24 @@ export interface HostRealm {
   stepFunction(reference: StepReference): unknown;
   /** The reference of a function that is a step; null for any other value. */
   stepReference(value: unknown): StepReference | null;
+  /** Streams, signals and the like; absent: they are carried, and cannot be used. */
+  readonly live?: LiveValues;
 }
+
+/** Values that are more than data, by the tag under which they cross. */
+export interface LiveValues {
+  readonly tags: readonly string[];
+  /** The fields under the tag; null: the value is not of it. */
+  dataOf(tag: string, value: object): Readonly<Record<string, unknown>> | null;
+  valueOf(tag: string, data: Readonly<Record<string, unknown>>): unknown;
+}
+
+/** Data only: what is more is carried as it came. */
+export const PLAIN_REALM: HostRealm = {
+  classes: new Map(),
+  stepFunction: (reference) => reference,
+  stepReference: () => null,
+};
 
 /** How host code reads and writes payloads; the same encoding as in heaps. */
 export interface HostCodec {
@@ -98,6 +123,12 @@ export interface HostCodec {
   decode(payload: Payload, realm: HostRealm): unknown;
   /** `what` names the value in the error, named `SerializationError`, where it has no encoding. */
   encode(value: unknown, what: string, realm: HostRealm): Payload;
+  /** The value of a time, epoch ms. */
+  date(atMs: number): unknown;
+  /** A value that crosses under the tag, whatever realm encodes it. */
+  tagged(tag: string, data: unknown): unknown;
+  /** The data of a value that was carried under the tag; null for any other. */
+  carried(tag: string, value: unknown): Readonly<Record<string, unknown>> | null;
   /** The classes that revived errors are instances of, by name. */
   readonly errors: Readonly<Record<string, ErrorClass>>;
 }

@@ -11,6 +11,8 @@ export interface TenantLimits {
   /** A run is warned at, and failed past, so many events; null: no limit. */
   readonly eventsWarn: number | null;
   readonly eventsMax: number | null;
+  /** Of all streams of a run together; null: no limit. */
+  readonly streamBytesPerRunMax: number | null;
 }
 
 export interface TenantStanding {

@@ -272,6 +272,8 @@ export interface Blobs {
 export interface StreamInfo {
   /** Index of the last chunk, -1 while there is none. */
   readonly tailIndex: number;
+  /** Of all its chunks together, as they were written. */
+  readonly bytes: number;
   readonly done: boolean;
 }
 

@@ -202,7 +202,8 @@ class StepHeap {
 
   #report(): string {
     const { asked, cancelled } = this.#calls.takeNew();
-    const done = this.#body.done;
+    // Whoever sees the step done finds what it wrote.
+    const done = this.#calls.isLanding ? null : this.#body.done;
     const lines = list<string>();
     const taken = this.guest.console.takeLines();
     for (let i = 0; i < taken.length; i++) push(lines, lineText(taken[i]!));

@@ -16,6 +16,7 @@ import { createEngine } from "../../engine/runtime.ts";
 import type { EngineRuntime } from "../../engine/runtime.ts";
 import { DEFAULT_SETTINGS } from "../../engine/settings.ts";
 import type { Settings } from "../../engine/settings.ts";
+import { stepCodec } from "../../sandbox/step-codec.ts";
 import { HeldClock, SeededRandom } from "../../worlds/conformance/index.ts";
 import { createMemoryWorld } from "../../worlds/memory/index.ts";
 import { Caller, reachedBy } from "./crashing-world.ts";
@@ -107,6 +108,7 @@ export function createRig(options: RigOptions): Rig {
   const settings = { ...DEFAULT_SETTINGS, ...QUIET, ...options.settings };
   const parts = {
     sandbox: options.real?.sandbox ?? sandbox,
+    codec: stepCodec,
     steps: stepRunner(options.steps ?? {}, attempts),
     clock,
     random,
@@ -254,7 +256,16 @@ function fakeTenants(status: () => TenantStatus, { limits, real }: RigOptions): 
   return {
     standingOf: async (tenantId) =>
       tenantId === TENANT
-        ? { status: status(), limits: { heap, eventsWarn: null, eventsMax: null, ...limits } }
+        ? {
+            status: status(),
+            limits: {
+              heap,
+              eventsWarn: null,
+              eventsMax: null,
+              streamBytesPerRunMax: null,
+              ...limits,
+            },
+          }
         : null,
     bundleOf: async (tenantId, hash) =>
       hash === BUNDLE

@@ -1,4 +1,5 @@
 /** What the tests of step heaps share: bundles of bodies, attempts, and their outcomes. */
+import { NO_ACCESS } from "../tenants/steps.ts";
 import { createHash } from "node:crypto";
 import { bundleHashOf, entityIdOf, runIdOf, tenantIdOf } from "../../engine/ids.ts";
 import type { Clock, Log } from "../../engine/ports/host.ts";
@@ -111,6 +112,7 @@ export function attemptOf(
     isLast: false,
     stepStartedAt: 2000,
     signal: new AbortController().signal,
+    access: NO_ACCESS,
     ...rest,
   };
 }

@@ -29,7 +29,15 @@ export function simulatedTenants(sources: SimulatedSources, known: readonly Tena
     standingOf: (tenantId) =>
       Promise.resolve(
         known.includes(tenantId)
-          ? { status: "active", limits: { heap: HEAP_LIMITS, eventsWarn: null, eventsMax: null } }
+          ? {
+              status: "active",
+              limits: {
+                heap: HEAP_LIMITS,
+                eventsWarn: null,
+                eventsMax: null,
+                streamBytesPerRunMax: null,
+              },
+            }
           : null,
       ),
     bundleOf: (tenantId, deploymentId) =>

@@ -16,6 +16,7 @@ import type { Settings } from "../../engine/settings.ts";
 import { SLOT_NONE } from "../../engine/slots.ts";
 import type { Slot } from "../../engine/slots.ts";
 import { createMemoryWorld } from "../../worlds/memory/index.ts";
+import { stepCodec } from "../../sandbox/step-codec.ts";
 import { simulatedBodies } from "./bodies.ts";
 import type { SimulatedSources } from "./bundle.ts";
 import { plannedRun } from "./catalog.ts";
@@ -200,6 +201,7 @@ class Schedule {
       sandbox: heaps.sandbox,
       tenants: simulatedTenants(this.#parts.sources, this.#tenants),
       steps: this.#bodies(owner, process),
+      codec: stepCodec,
       clock: process.clock,
       random: draws.split("random"),
       log: this.#log(owner),

@@ -1,6 +1,7 @@
 /** Attempts of host steps, for tests. */
 import { entityIdOf } from "../../engine/ids.ts";
 import type { Log, LogFields } from "../../engine/ports/host.ts";
+import type { StepAccess } from "../../engine/ports/access.ts";
 import type { HostRealm, StepAttempt, StepOutcome } from "../../engine/ports/steps.ts";
 import { stepCodec } from "../../sandbox/step-codec.ts";
 import { HostSteps, type HostStepsOptions } from "../../tenants/host-steps.ts";
@@ -36,6 +37,19 @@ export function recordingLog(lines: LogLine[], bound: LogFields = {}): Log {
   };
 }
 
+const nothing = async (): Promise<never> => {
+  throw new Error("this attempt reaches nothing");
+};
+
+/** For bodies that only compute. */
+export const NO_ACCESS: StepAccess = {
+  streams: { write: nothing, close: nothing, read: nothing },
+  setAttributes: nothing,
+  call: nothing,
+  track: () => undefined,
+  flushed: async () => "idle",
+};
+
 export function attemptOf(stepName: string, input: unknown, more: Partial<StepAttempt> = {}) {
   return {
     run: { tenantId: ACME, runId: RUN },
@@ -49,6 +63,7 @@ export function attemptOf(stepName: string, input: unknown, more: Partial<StepAt
     isLast: false,
     stepStartedAt: 2000,
     signal: new AbortController().signal,
+    access: NO_ACCESS,
     ...more,
   };
 }

@@ -55,7 +55,7 @@ export const cellCases: Cases = (use) => {
       await streams.write(runId, "out", [h.bytes("a"), h.bytes("b")]);
       await streams.close(runId, "out");
       await h.refusal(streams.write(runId, "out", [h.bytes("c")]), "ENTITY_CONFLICT");
-      expect(await streams.getInfo(runId, "out")).toEqual({ tailIndex: 1, done: true });
+      expect(await streams.getInfo(runId, "out")).toEqual({ tailIndex: 1, bytes: 2, done: true });
       const first = await streams.getChunks(runId, "out", { startIndex: 0, limit: 1 });
       expect(first.done).toBe(false);
       const last = await streams.getChunks(runId, "out", { startIndex: 1, limit: 1 });
@@ -68,7 +68,7 @@ export const cellCases: Cases = (use) => {
       const { streams } = bench.store();
       await streams.close(runId, "out");
       await streams.close(runId, "out");
-      expect(await streams.getInfo(runId, "out")).toEqual({ tailIndex: -1, done: true });
+      expect(await streams.getInfo(runId, "out")).toEqual({ tailIndex: -1, bytes: 0, done: true });
       expect((await streams.getChunks(runId, "out", { startIndex: 0 })).done).toBe(true);
     });
 
@@ -86,7 +86,11 @@ export const cellCases: Cases = (use) => {
           ),
         ),
       );
-      expect(await streams.getInfo(runId, "out")).toEqual({ tailIndex: 9_999, done: false });
+      expect(await streams.getInfo(runId, "out")).toEqual({
+        tailIndex: 9_999,
+        bytes: 10_000,
+        done: false,
+      });
       let read = 0;
       while (read < 10_000) {
         const page = await streams.getChunks(runId, "out", { startIndex: read, limit: 1_000 });

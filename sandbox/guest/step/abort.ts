@@ -109,7 +109,8 @@ export class StepSignals {
       signal.trip(reason);
       const args = textOfValue(this.#guest, [hookToken, { reason: signal.reason }], "a reason");
       const members = `"op":"resumeHook","args":${jsonOf(args)}`;
-      this.#calls.ask({ kind: "api", members }).answer.catch(() => undefined);
+      const { answer } = this.#calls.ask({ kind: "api", members });
+      this.#calls.landing(answer).catch(() => undefined);
     });
     return controller;
   }

@@ -30,6 +30,7 @@ export class HostCalls {
   readonly #realm: Realm;
   readonly #open = new MapConstructor<number, OpenCall>();
   #openMax = 0;
+  #landing = 0;
   #count = 0;
   #asked = list<string>();
   #cancelled = list<number>();
@@ -61,6 +62,21 @@ export class HostCalls {
       mapSet(this.#open, n, { resolve, reject });
     });
     return { n, answer };
+  }
+
+  /** Work that has to land before the body counts as done, whether or not it waits for it. */
+  async landing<T>(work: Promise<T>): Promise<T> {
+    this.#landing += 1;
+    try {
+      return await work;
+    } finally {
+      this.#landing -= 1;
+    }
+  }
+
+  /** Jobs are drained before each report, so a write that waits behind another is counted with it. */
+  get isLanding(): boolean {
+    return this.#landing > 0;
   }
 
   settle(n: number, ok: boolean, text: string): void {

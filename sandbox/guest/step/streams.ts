@@ -5,9 +5,9 @@ import { ReadableStream, TransformStream, WritableStream } from "web-streams-pol
 import { base64Of, bytesOfBase64 } from "../base64.ts";
 import { decode } from "../decode.ts";
 import { SerializationError } from "../errors.ts";
-import { textOfThrown, textOfValue } from "../guest.ts";
+import { runOf, textOfThrown, textOfValue } from "../guest.ts";
 import type { Guest } from "../guest.ts";
-import { define, jsonOf, own } from "../primordials.ts";
+import { define, jsonOf, own, stringSlice } from "../primordials.ts";
 import { addField, noFields } from "../realm.ts";
 import type { Kind } from "../realm.ts";
 import type { StreamChunk } from "../../step-protocol.ts";
@@ -48,7 +48,8 @@ export class StepStreams {
   writable(name: string, runId: string): WritableStream<unknown> {
     const stream = `"stream":${jsonOf(name)}`;
     const send = async (kind: string, members: string): Promise<void> => {
-      await this.#calls.ask({ kind, members: `${stream},${members}` }).answer;
+      const { answer } = this.#calls.ask({ kind, members: `${stream},${members}` });
+      await this.#calls.landing(answer);
     };
     const writable = new WritableStream<unknown>({
       write: (chunk) => send("stream_write", this.#chunkMembers(chunk)),
@@ -106,7 +107,7 @@ export class StepStreams {
         const members = `"stream":${jsonOf(name as string)},"index":${index}`;
         const { answer } = this.#calls.ask({ kind: "stream_read", members });
         const chunk = JSON.parse(await answer) as StreamChunk;
-        index += 1;
+        index = chunk.next;
         if (chunk.bytes !== null) controller.enqueue(bytesOfBase64(chunk.bytes));
         else if (chunk.text !== null) controller.enqueue(decode(chunk.text, this.#guest.realm));
         else controller.close();
@@ -116,17 +117,28 @@ export class StepStreams {
     return readable;
   }
 
+  /** A stream that the body made leaves as the name of one that it is written to, behind it. */
+  #leaving(value: object): object {
+    if (!(value instanceof ReadableStream) || value.locked) {
+      throw new SerializationError(
+        "a WritableStream, or a stream that is being read, cannot leave the step it was made in",
+      );
+    }
+    const { runId } = runOf(this.#guest);
+    const name = `strm_${stringSlice(runId, "wrun_".length)}_${this.#guest.random.token()}`;
+    const data = { name, runId, startIndex: 0, framing: "framed-v1" };
+    this.#data.set(value, data);
+    const piped = value.pipeTo(this.writable(name, runId));
+    this.#calls.landing(piped).catch(() => undefined);
+    return data;
+  }
+
   #kind(tag: "ReadableStream" | "WritableStream", type: new () => object): Kind {
     return {
       tag,
       reduce: (value) => {
         if (!(value instanceof type)) return null;
-        const data = this.#data.get(value);
-        if (data === undefined) {
-          throw new SerializationError(
-            `a ${tag} made in a step cannot leave it; write to getWritable(), or return the data`,
-          );
-        }
+        const data = this.#data.get(value) ?? this.#leaving(value);
         const fields = noFields();
         for (const [key, item] of Object.entries(data)) addField(fields, key, item);
         return { tag, fields };
