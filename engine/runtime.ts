@@ -12,13 +12,19 @@ import { BatonError } from "./errors.ts";
 import type { RunRef, TenantId } from "./ids.ts";
 import { hookByToken, resumeHook } from "./intake.ts";
 import type { HookResume } from "./intake.ts";
-import { CONSUMED_POSITIONS_MAX, NEAR_DUE_KEYS_MAX, RESEND_PASSES_MAX } from "./limits.ts";
+import {
+  CONSUMED_POSITIONS_MAX,
+  NEAR_DUE_KEYS_MAX,
+  RESEND_PASSES_MAX,
+  STREAM_FLUSH_MS,
+} from "./limits.ts";
 import { Lifecycle } from "./lifecycle.ts";
 import type { LifecycleHooks } from "./lifecycle.ts";
 import { LiveHeaps } from "./live-heaps.ts";
 import { route } from "./orchestrator.ts";
 import { orchestratorMessage } from "./owed.ts";
 import type { Engine, EngineParts, ProcessMemory } from "./parts.ts";
+import type { Clock } from "./ports/host.ts";
 import type { ConsumeOptions, Consumer, QueueHandlers } from "./ports/queue.ts";
 import type { StepStreams, StreamPlace } from "./ports/access.ts";
 import type { HookRow, StreamInfo } from "./ports/world.ts";
@@ -104,8 +110,19 @@ export function createEngine(parts: EngineParts): EngineRuntime {
     stop: async () => {
       memory.stopping.begin();
       await consumer?.stop();
-      await Promise.all(memory.flushing);
+      await flushed(parts.clock, memory.flushing);
       memory.liveHeaps.close();
     },
   };
+}
+
+/** What bodies left behind for streams lands, if it does so soon. */
+async function flushed(clock: Clock, writes: ReadonlySet<Promise<void>>): Promise<void> {
+  await new Promise<void>((resolve) => {
+    const cancel = clock.setTimer(STREAM_FLUSH_MS, resolve);
+    void Promise.all(writes).then(() => {
+      cancel();
+      resolve();
+    });
+  });
 }

@@ -1,4 +1,6 @@
 /** Needs `npm run build` first: the guest library and the threads are the built ones. */
+import { BatonError } from "../../engine/errors.ts";
+import { NO_ACCESS } from "../tenants/steps.ts";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import type { EgressPort, EgressRequest } from "../../engine/ports/egress.ts";
 import { payloadOfText } from "../../engine/payload.ts";
@@ -266,14 +268,48 @@ describe("fetch", () => {
   });
 });
 
-describe("what is not offered", () => {
+describe("what a body asks of the platform", () => {
+  const asked = (code: string) =>
+    bodies({ body: `try { return await ${code} } catch (e) { return [e.name, e.code, e.stack] }` })
+      .steps;
+
+  it("and what is not offered is refused by a typed error that can be caught", async () => {
+    const steps = asked(`lib.api.resumeWebhook("token", 1)`);
+    const [name] = resultOf(await steps.run(attemptOf("body"))) as string[];
+    expect(name).toBe("NotAvailableError");
+  });
+
   it.each([
     [`lib.workflow.setAttributes({ a: "1" })`],
     [`lib.workflow.getWritable().getWriter().write("x")`],
     [`lib.api.start({ workflowId: "w" }, [])`],
-  ])("%s is refused by a typed error that can be caught", async (code) => {
-    const { steps } = bodies({ body: `try { await ${code} } catch (e) { return e.name }` });
-    expect(resultOf(await steps.run(attemptOf("body")))).toBe("NotAvailableError");
+  ])("%s fails with the code of the refusal, and without the host's stack", async (code) => {
+    const refused = async (): Promise<never> => {
+      throw new BatonError("QUOTA_EXCEEDED", "that is too much");
+    };
+    const streams = { write: refused, close: refused, read: refused };
+    const access = { ...NO_ACCESS, streams, setAttributes: refused, call: refused };
+    const outcome = await asked(code).run(attemptOf("body", [], { access }));
+    expect(resultOf(outcome)).toEqual([
+      "QuotaExceededError",
+      "QUOTA_EXCEEDED",
+      "QuotaExceededError: that is too much",
+    ]);
+  });
+
+  it("what it wrote without waiting has landed before its outcome", async () => {
+    const written: string[] = [];
+    const write = async (_place: unknown, chunks: readonly Uint8Array[]): Promise<void> => {
+      await Promise.resolve();
+      written.push(...chunks.map((chunk) => new TextDecoder().decode(chunk)));
+    };
+    const access = { ...NO_ACCESS, streams: { ...NO_ACCESS.streams, write } };
+    const { steps } = bodies({
+      body: `const writer = lib.workflow.getWritable().getWriter();
+        for (let i = 0; i < 3; i++) void writer.write(i);`,
+    });
+    await steps.run(attemptOf("body", [], { access }));
+    expect(written).toEqual(["devl[0]", "devl[1]", "devl[2]"]);
   });
 });
 

@@ -206,7 +206,7 @@ describe("a bundle that is trusted as host code", () => {
   const source = (word: string) => ({
     "src/order.ts": `
       import { FatalError, getStepMetadata, getWorkflowMetadata, sleep } from "workflow";
-      import { start } from "workflow/api";
+      import { resumeWebhook } from "workflow/api";
       export async function order(k: number) {
         "use workflow";
         const nested = async (a: number) => { "use step"; await null; return a + k; };
@@ -222,7 +222,7 @@ describe("a bundle that is trusted as host code", () => {
       export async function about() { "use step"; return [getStepMetadata(), getWorkflowMetadata()]; }
       export async function fatal() { "use step"; throw new FatalError("no"); }
       export async function asleep() { "use step"; await sleep("1s"); }
-      export async function starts() { "use step"; await start(order, [1]); }
+      export async function answers() { "use step"; await resumeWebhook("token", 1); }
       export async function calls(step: (n: number) => Promise<number>) { "use step"; return [await step(1), step]; }
       export async function twice(n: number) { "use step"; return n * 2; }
       twice.maxRetries = 1;`,
@@ -261,8 +261,8 @@ describe("a bundle that is trusted as host code", () => {
     const steps = await trusted();
     const asleep = failure(await steps.run(attemptOf(`${STEP}asleep`, { args: [] })));
     expect(asleep.error.message).toContain("only in a workflow");
-    const starts = failure(await steps.run(attemptOf(`${STEP}starts`, { args: [] })));
-    expect(starts.error.message).toContain("not available");
+    const answers = failure(await steps.run(attemptOf(`${STEP}answers`, { args: [] })));
+    expect(answers.error.message).toContain("not available");
   });
 
   it("passes step functions in and out, callable inside", async () => {

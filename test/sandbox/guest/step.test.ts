@@ -259,7 +259,7 @@ describe("calls of a body to the host", () => {
     chunks.forEach((chunk, index) => {
       const read = heap.call("stream_read");
       expect(read).toMatchObject({ stream: "strm_a", index });
-      heap.settle(read.n, JSON.stringify(chunk));
+      heap.settle(read.n, JSON.stringify({ ...chunk, next: index + 1 }));
     });
     expect(heap.result()).toEqual([new Uint8Array([1, 2]), { b: 2 }]);
   });
