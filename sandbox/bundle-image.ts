@@ -103,8 +103,8 @@ export function makeBundleImage(
   });
   progress.ends();
   if (evaluated.kind !== "done") return evaluated;
-  pool.give(source.tenantId, instance);
   const { image, registered } = evaluated.value;
+  pool.give(source.tenantId, instance, image);
   const sharesImage = notes.length === 0;
   const fingerprint = fingerprintOf({
     ...source,

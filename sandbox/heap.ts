@@ -4,8 +4,8 @@
  * Live memory is everything but the C stack, which is dead between two calls. It is counted in
  * 4 KiB pages: those below the stack's bottom, then those from the stack's top on.
  *
- * S8  An instance in the pool holds zeros wherever an image does not put something, the C stack
- *     included, and only ever serves the tenant it served first.
+ * S8  An instance in the pool holds one image of its tenant's and zeros wherever that puts nothing,
+ *     the C stack included, and only ever serves the tenant it served first.
  */
 import { createHash } from "node:crypto";
 import { assert } from "../engine/assert.ts";
@@ -54,11 +54,15 @@ export function imageOf(instance: Instance): Image {
   return { registers, memoryBytes, low, high, sha256 };
 }
 
-/** Turns a clean instance into the heap of the image. False: it does not fit the heap's limit. */
+/** Turns an instance into the heap of the image. False: it does not fit the heap's limit. */
 export function resetTo(instance: Instance, image: Image): boolean {
   if (!instance.reserve(image.memoryBytes)) return false;
-  image.low.copy(instance.bytes, 0);
-  image.high.copy(instance.bytes, HIGH_START);
+  if (instance.pristine !== image) {
+    if (instance.pristine !== null) scrub(instance);
+    image.low.copy(instance.bytes, 0);
+    image.high.copy(instance.bytes, HIGH_START);
+  }
+  instance.pristine = null;
   instance.registers = image.registers;
   return true;
 }
@@ -164,25 +168,32 @@ export class InstancePool {
   }
 
   /**
-   * An instance to be reset to an image; it may grow to `heapBytesMax` (bytes of linear memory).
+   * An instance to be reset to the image; it may grow to `heapBytesMax` (bytes of linear memory).
    * It may lack even the module's own data, which the image brings. Null: no memory left.
    */
-  take(tenantId: TenantId, heapBytesMax: number): Instance | null {
+  take(tenantId: TenantId, heapBytesMax: number, image: Image): Instance | null {
     const pagesMax = pagesMaxOf(heapBytesMax);
-    const at = this.#clean.findLastIndex(
-      (entry) => entry.tenantId === tenantId && entry.instance.pagesMax === pagesMax,
+    const fits = (entry: { tenantId: TenantId; instance: Instance }) =>
+      entry.tenantId === tenantId && entry.instance.pagesMax === pagesMax;
+    const ready = this.#clean.findLastIndex(
+      (entry) => fits(entry) && entry.instance.pristine === image,
     );
+    const at = ready === -1 ? this.#clean.findLastIndex(fits) : ready;
     const pooled = at === -1 ? undefined : this.#clean.splice(at, 1)[0];
     if (pooled === undefined) return this.fresh(heapBytesMax);
     pooled.instance.heapBytesMax = heapBytesMax;
     return pooled.instance;
   }
 
-  /** Takes back an instance that nothing went wrong in. It is zeroed at once, not when reused. */
-  give(tenantId: TenantId, instance: Instance): void {
+  /**
+   * Takes back an instance that nothing went wrong in. It is zeroed at once, not when reused, and
+   * given the image it had, since the next heap of the tenant most likely wants the same.
+   */
+  give(tenantId: TenantId, instance: Instance, image: Image): void {
     instance.host = null;
     if (instance.bytes.length > SANDBOX_LIMITS.pooledBytesMax) return;
     scrub(instance);
+    if (resetTo(instance, image)) instance.pristine = image;
     this.#clean.push({ tenantId, instance });
     if (this.#clean.length > SANDBOX_LIMITS.pooledInstancesMax) this.#clean.shift();
   }
@@ -205,4 +216,5 @@ function scrub(instance: Instance): void {
     bytes.fill(0, LOW_END, deepEnd);
   }
   instance.clearLatches();
+  instance.pristine = null;
 }

@@ -53,6 +53,8 @@ export class Instance {
   bytes: Buffer<ArrayBuffer>;
   host: InstanceHost | null = null;
   heapBytesMax = 0;
+  /** The image that this instance holds untouched; null: anything else. */
+  pristine: object | null = null;
   registers: Registers = { runtime: 0, context: 0, dispatch: 0, clockMs: 0 };
   readonly #memory: WebAssembly.Memory;
   readonly #wasm: WasmExports;

@@ -63,7 +63,11 @@ export class ResidentHeap {
     bundle: BundleImage,
     tools: ImageTools,
   ): ResidentHeap | OpenFailure {
-    const instance = tools.pool.take(order.bundle.tenantId, order.limits.heapBytesMax);
+    const instance = tools.pool.take(
+      order.bundle.tenantId,
+      order.limits.heapBytesMax,
+      bundle.image,
+    );
     if (instance === null) return { kind: "lost", reason: "no memory left" };
     const heap = new ResidentHeap(order, bundle, { instance, tools });
     const failure = order.image === null ? heap.#begin(order) : heap.#restore(order.image);
@@ -117,7 +121,9 @@ export class ResidentHeap {
 
   /** `isReusable`: false takes the instance out of use. */
   close(isReusable: boolean): void {
-    if (isReusable && !this.#isGone) this.#tools.pool.give(this.#tenantId, this.#instance);
+    if (isReusable && !this.#isGone) {
+      this.#tools.pool.give(this.#tenantId, this.#instance, this.#bundle.image);
+    }
     this.#isGone = true;
   }
 

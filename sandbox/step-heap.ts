@@ -53,7 +53,7 @@ export class ResidentStep {
     bundle: BundleImage,
     tools: ImageTools,
   ): ResidentStep | null {
-    const instance = tools.pool.take(tenantId, limits.heap.heapBytesMax);
+    const instance = tools.pool.take(tenantId, limits.heap.heapBytesMax, bundle.image);
     return instance === null ? null : new ResidentStep(limits, bundle, { instance, tools });
   }
 
@@ -85,8 +85,9 @@ export class ResidentStep {
 
   /** `isReusable`: false takes the instance out of use. */
   close(isReusable: boolean): void {
-    const { tenantId } = this.#bundle.source;
-    if (isReusable && !this.#isGone) this.#tools.pool.give(tenantId, this.#execution.instance);
+    const { source, image } = this.#bundle;
+    const { instance } = this.#execution;
+    if (isReusable && !this.#isGone) this.#tools.pool.give(source.tenantId, instance, image);
     this.#isGone = true;
   }
 
