@@ -3,6 +3,7 @@ import { execFileSync } from "node:child_process";
 import { existsSync, readFileSync } from "node:fs";
 import { dirname, normalize } from "node:path";
 import { describe, expect, it } from "vitest";
+import { generatedParts, standingText } from "../scripts/doc-parts.ts";
 
 const files = execFileSync("git", ["ls-files", "--cached", "--others", "--exclude-standard"], {
   encoding: "utf8",
@@ -56,6 +57,13 @@ describe("borders", () => {
 });
 
 describe("documents", () => {
+  it("what the documents say of the code is what the code says (`npm run docs`)", () => {
+    const squeezed = (text: string | null) => text?.replaceAll(/ +|-{3,}/g, " ");
+    for (const part of generatedParts()) {
+      expect(squeezed(standingText(part))).toBe(squeezed(part.text));
+    }
+  });
+
   it("every file that ARCHITECTURE.md names is there", () => {
     const text = readFileSync("ARCHITECTURE.md", "utf8");
     const named = [...text.matchAll(/`((?:engine|sandbox|worlds|tenants|test)\/[\w./-]*)`/g)];
