@@ -55,7 +55,11 @@ export const cellCases: Cases = (use) => {
       await streams.write(runId, "out", [h.bytes("a"), h.bytes("b")]);
       await streams.close(runId, "out");
       await h.refusal(streams.write(runId, "out", [h.bytes("c")]), "ENTITY_CONFLICT");
-      expect(await streams.getInfo(runId, "out")).toEqual({ tailIndex: 1, bytes: 2, done: true });
+      expect(await streams.getInfo(runId, "out")).toEqual({
+        tailIndex: 1,
+        bytes: 2 * h.bytes("a").length,
+        done: true,
+      });
       const first = await streams.getChunks(runId, "out", { startIndex: 0, limit: 1 });
       expect(first.done).toBe(false);
       const last = await streams.getChunks(runId, "out", { startIndex: 1, limit: 1 });
@@ -88,7 +92,7 @@ export const cellCases: Cases = (use) => {
       );
       expect(await streams.getInfo(runId, "out")).toEqual({
         tailIndex: 9_999,
-        bytes: 10_000,
+        bytes: 10_000 * chunk.length,
         done: false,
       });
       let read = 0;

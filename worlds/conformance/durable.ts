@@ -56,7 +56,7 @@ export const durableCases: Cases = (use) => {
       expect(await bench.store().blobs.get(runId, "k")).toEqual(h.bytes("b"));
       expect(await bench.store().streams.getInfo(runId, "out")).toEqual({
         tailIndex: 0,
-        bytes: 1,
+        bytes: h.bytes("c").length,
         done: true,
       });
       expect((await bench.world.tenants.get(h.A))?.revision).toBe(1);
