@@ -135,7 +135,7 @@ export class HostSteps implements StepRunner {
       );
     } catch (thrown) {
       await values.flushed();
-      return this.#outcomeOf(attempt, realm, thrown);
+      return this.#outcomeOf(underway, thrown);
     }
     try {
       const result = this.#options.codec.encode(value, "step return value", realm);
@@ -147,12 +147,13 @@ export class HostSteps implements StepRunner {
     }
   }
 
-  #outcomeOf(attempt: StepAttempt, realm: HostRealm, thrown: unknown): StepOutcome {
+  #outcomeOf({ attempt, realm, values }: Underway, thrown: unknown): StepOutcome {
     const name = nameOf(thrown);
     // An abort is what was asked for: trying again would only abort again.
     const { errors } = this.#options.codec;
     const isAnswer = PLATFORM_STEPS.has(attempt.stepName) && isDefinite(thrown, errors);
-    const isFatal = name === "FatalError" || name === "AbortError" || isAnswer;
+    const isAbort = name === "AbortError" || values.isAbortReason(thrown);
+    const isFatal = name === "FatalError" || isAbort || isAnswer;
     if (isFatal) return this.#failed(attempt, realm, { thrown, isFatal });
     if (attempt.isLast) {
       return this.#failed(attempt, realm, { thrown: this.#exhausted(attempt, thrown), isFatal });

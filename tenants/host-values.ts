@@ -44,6 +44,7 @@ export class HostValues implements LiveValues {
   readonly #data = new WeakMap<object, Data>();
   readonly #ended = new AbortController();
   #realm: HostRealm = PLAIN_REALM;
+  readonly #signals: AbortSignal[] = [];
   #made = 0;
   #hasWritten = false;
 
@@ -68,6 +69,11 @@ export class HostValues implements LiveValues {
       if (flushed !== "landed") return flushed === "idle";
       if (Date.now() >= untilMs) return false;
     }
+  }
+
+  /** Whether it is what a signal of the workflow was aborted with. */
+  isAbortReason(thrown: unknown): boolean {
+    return this.#signals.some((signal) => signal.aborted && signal.reason === thrown);
   }
 
   /** The attempt is over: signals that nothing has fired never will. */
@@ -209,6 +215,7 @@ export class HostValues implements LiveValues {
     const controller = new AbortController();
     const fire = controller.abort.bind(controller);
     this.#data.set(controller.signal, { streamName, hookToken });
+    this.#signals.push(controller.signal);
     if (data["aborted"] === true) fire(data["reason"]);
     else this.#watch(streamName, fire);
     controller.abort = (reason?: unknown) => {

@@ -81,10 +81,17 @@ export function boot(hostCall: HostCall): Dispatch {
   };
   const calls = new HostCalls(realm);
   const store: ContextStore = { closureVars: {} };
+  const signals = new StepSignals(guest, calls);
   const heap = new StepHeap({
     guest,
     calls,
-    body: new StepBody(guest, registered, store),
+    signals,
+    body: new StepBody({
+      guest,
+      registered,
+      store,
+      isAbortReason: (thrown) => signals.isReason(thrown),
+    }),
     registered,
     grant: installEnvironment(scope, () => void hostCall("env_read", "")),
   });
@@ -94,7 +101,7 @@ export function boot(hostCall: HostCall): Dispatch {
     guest.console.write("error", ["a callback threw", error]);
   streams.install(scope);
   installTimers(scope, calls, report);
-  heap.signals.install(scope, (fire, ms) => setTimeout(fire, ms));
+  signals.install(scope, (fire, ms) => setTimeout(fire, ms));
   installWebTypes(scope, streams.bodyTools(), report);
   const fetch = createFetch(calls);
   define(scope, "fetch", fetch, false);
@@ -102,7 +109,7 @@ export function boot(hostCall: HostCall): Dispatch {
     stepFunctions(registered, store),
     workflowFunctionKind(new MapConstructor()),
     ...streams.kinds,
-    ...heap.signals.kinds,
+    ...signals.kinds,
     ...WEB_KINDS,
   ]) {
     push(kinds, kind);
@@ -127,6 +134,7 @@ function installRuntime(scope: object, { guest }: StepHeap): void {
 interface StepHeapParts {
   readonly guest: Guest;
   readonly calls: HostCalls;
+  readonly signals: StepSignals;
   readonly body: StepBody;
   readonly registered: Map<string, unknown>;
   /** Shows the body its environment. */
@@ -143,9 +151,9 @@ class StepHeap {
   readonly #grant: StepHeapParts["grant"];
   #attempt: Attempt | null = null;
 
-  constructor({ guest, calls, body, registered, grant }: StepHeapParts) {
+  constructor({ guest, calls, signals, body, registered, grant }: StepHeapParts) {
     this.guest = guest;
-    this.signals = new StepSignals(guest, calls);
+    this.signals = signals;
     this.#calls = calls;
     this.#body = body;
     this.#registered = registered;

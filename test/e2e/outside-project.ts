@@ -147,6 +147,21 @@ export async function abortedByWorkflow() {
   return told;
 }
 
+async function throwing(signal) {
+  "use step";
+  await new Promise((resolve) => signal.addEventListener("abort", resolve));
+  signal.throwIfAborted();
+}
+
+export async function abortedUncaught() {
+  "use workflow";
+  const controller = new AbortController();
+  const failed = throwing(controller.signal).catch((reason) => reason);
+  await work();
+  controller.abort({ why: "enough" });
+  return failed;
+}
+
 async function abort(controller) {
   "use step";
   controller.abort("from a step");

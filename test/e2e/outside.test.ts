@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { Run } from "../../engine/compose.ts";
+import { runIdOf, tenantIdOf } from "../../engine/ids.ts";
 import { EMBEDDED_QUOTAS } from "../../tenants/quota.ts";
 import { Embedded } from "./embedded.ts";
 import { OUTSIDE_SOURCE } from "./outside-project.ts";
@@ -93,6 +94,15 @@ describe.each(FORMS)("steps $form", ({ steps }) => {
   describe("a signal that a step holds", () => {
     it("is fired by the workflow while the step runs", async () => {
       expect(await outputOf("abortedByWorkflow")).toBe("told: enough");
+    });
+
+    it("ends the step for good by what it was aborted with, without another attempt", async () => {
+      const run = await baton().start("abortedUncaught", []);
+      expect(await run.returnValue()).toEqual({ why: "enough" });
+      const { events } = await baton()
+        .world.forTenant(tenantIdOf(run.tenantId))
+        .events.list(runIdOf(run.runId));
+      expect(events.filter(({ eventType }) => eventType === "step_retrying")).toEqual([]);
     });
 
     it("is fired by another step, for the workflow as well and for steps to come", async () => {
@@ -231,7 +241,7 @@ async function firstOf(run: Run): Promise<[string]> {
 
 /** The run that has an open hook of this token; null if none has. */
 async function holderOf(token: string): Promise<string | null> {
-  const store = baton().world.forTenant("default" as never);
+  const store = baton().world.forTenant(tenantIdOf("default"));
   for (const { runId } of (await store.runs.list({ status: "running" })).data) {
     const { hooks } = await store.openEntities(runId);
     const texts = hooks.map((hook) => new TextDecoder().decode(hook.token));

@@ -122,6 +122,12 @@ const CASES: Readonly<Record<string, Case>> = {
     hooks: one,
     expected: value(() => ({ isTaken: true, payload: "one" })),
   },
+  hookReused: {
+    file: "hooks",
+    hooks: one,
+    expected: value(() => ({ payload: "one", isFree: true })),
+  },
+  hookGuard: { file: "hooks", expected: value(() => ({ isMine: true, isTaken: true })) },
   manyHooks: {
     file: "hooks",
     hooks: () => ["a", "b", "c"].map((hook) => ({ hook, value: `to ${hook}` })),

@@ -16,6 +16,7 @@ export class StepSignals {
   /** Names of the signals that came from the workflow. */
   readonly #names = new WeakMap<object, object>();
   #arrived: GuestAbortSignal[] = [];
+  readonly #fromWorkflow: GuestAbortSignal[] = [];
 
   constructor(guest: Guest, calls: HostCalls) {
     this.#guest = guest;
@@ -41,6 +42,11 @@ export class StepSignals {
     const signals = this.#arrived;
     this.#arrived = [];
     for (const signal of signals) signal.trip(reason);
+  }
+
+  /** Whether it is what a signal of the workflow was aborted with. */
+  isReason(thrown: unknown): boolean {
+    return this.#fromWorkflow.some((signal) => signal.aborted && signal.reason === thrown);
   }
 
   get kinds(): readonly Kind[] {
@@ -84,6 +90,7 @@ export class StepSignals {
     }
     const signal = GuestAbortSignal.make();
     this.#names.set(signal, { streamName, hookToken });
+    this.#fromWorkflow.push(signal);
     if (own(fields, "aborted") === true) {
       signal.trip(own(fields, "reason"));
       return signal;

@@ -39,16 +39,26 @@ export interface ContextStore {
 
 type Body = (this: unknown, ...args: unknown[]) => unknown;
 
+export interface StepBodyParts {
+  readonly guest: Guest;
+  readonly registered: Map<string, unknown>;
+  readonly store: ContextStore;
+  /** Whether a signal of the workflow was aborted with it. */
+  readonly isAbortReason: (thrown: unknown) => boolean;
+}
+
 export class StepBody {
   readonly #guest: Guest;
   readonly #registered: Map<string, unknown>;
   readonly #store: ContextStore;
+  readonly #isAbortReason: (thrown: unknown) => boolean;
   #done: StepDone | null = null;
 
-  constructor(guest: Guest, registered: Map<string, unknown>, store: ContextStore) {
+  constructor({ guest, registered, store, isAbortReason }: StepBodyParts) {
     this.#guest = guest;
     this.#registered = registered;
     this.#store = store;
+    this.#isAbortReason = isAbortReason;
   }
 
   get done(): StepDone | null {
@@ -87,7 +97,10 @@ export class StepBody {
     const name = nameOf(thrown);
     // An abort is what was asked for: trying again would only abort again.
     const isFatal =
-      name === "FatalError" || name === "AbortError" || name === "StepNotRegisteredError";
+      name === "FatalError" ||
+      name === "AbortError" ||
+      name === "StepNotRegisteredError" ||
+      this.#isAbortReason(thrown);
     if (isFatal) return this.#failed(thrown, true, null);
     if (attempt.isLast) return this.#failed(exhausted(attempt, thrown), false, null);
     return this.#failed(thrown, false, name === "RetryableError" ? retryAtOf(thrown) : null);

@@ -69,3 +69,28 @@ export async function manyHooks({ canary, token, width, ms }: Input) {
   );
   return { canary, results };
 }
+
+/** A token is given back and taken again, at last by a hook that is open when the run ends. */
+export async function hookReused({ canary, token, ms }: Input) {
+  "use workflow";
+  const first = createHook<string>({ token: `${token}/a` });
+  const payload = await first;
+  first.dispose();
+  const second = createHook<string>({ token: `${token}/a` });
+  const conflict = await second.getConflict();
+  await act(canary, "between", { ms });
+  second.dispose();
+  createHook<string>({ token: `${token}/a` });
+  return { canary, payload, isFree: conflict === null };
+}
+
+/** A guard by token: steps that are asked for meanwhile run, though none in place before its answer. */
+export async function hookGuard({ canary, token, width, ms }: Input) {
+  "use workflow";
+  const work = Array.from({ length: width }, (_, i) => act(canary, `w${i}`, { ms }));
+  const guard = createHook<string>({ token: `${token}/a` });
+  const twin = createHook<string>({ token: `${token}/a` });
+  const [mine, other] = await Promise.all([guard.getConflict(), twin.getConflict()]);
+  await Promise.all(work);
+  return { canary, isMine: mine === null, isTaken: other !== null };
+}
