@@ -86,12 +86,7 @@ export function boot(hostCall: HostCall): Dispatch {
     guest,
     calls,
     signals,
-    body: new StepBody({
-      guest,
-      registered,
-      store,
-      isAbortReason: (thrown) => signals.isReason(thrown),
-    }),
+    body: new StepBody({ guest, registered, store, signals }),
     registered,
     grant: installEnvironment(scope, () => void hostCall("env_read", "")),
   });

@@ -15,6 +15,7 @@ import {
   mapGet,
   own,
 } from "../primordials.ts";
+import type { StepSignals } from "./abort.ts";
 
 export interface Attempt {
   readonly stepId: string;
@@ -43,22 +44,21 @@ export interface StepBodyParts {
   readonly guest: Guest;
   readonly registered: Map<string, unknown>;
   readonly store: ContextStore;
-  /** Whether a signal of the workflow was aborted with it. */
-  readonly isAbortReason: (thrown: unknown) => boolean;
+  readonly signals: StepSignals;
 }
 
 export class StepBody {
   readonly #guest: Guest;
   readonly #registered: Map<string, unknown>;
   readonly #store: ContextStore;
-  readonly #isAbortReason: (thrown: unknown) => boolean;
+  readonly #signals: StepSignals;
   #done: StepDone | null = null;
 
-  constructor({ guest, registered, store, isAbortReason }: StepBodyParts) {
+  constructor({ guest, registered, store, signals }: StepBodyParts) {
     this.#guest = guest;
     this.#registered = registered;
     this.#store = store;
-    this.#isAbortReason = isAbortReason;
+    this.#signals = signals;
   }
 
   get done(): StepDone | null {
@@ -100,7 +100,7 @@ export class StepBody {
       name === "FatalError" ||
       name === "AbortError" ||
       name === "StepNotRegisteredError" ||
-      this.#isAbortReason(thrown);
+      this.#signals.isReason(thrown);
     if (isFatal) return this.#failed(thrown, true, null);
     if (attempt.isLast) return this.#failed(exhausted(attempt, thrown), false, null);
     return this.#failed(thrown, false, name === "RetryableError" ? retryAtOf(thrown) : null);
