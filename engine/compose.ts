@@ -24,6 +24,7 @@ import type { Quotas } from "../tenants/quota.ts";
 import { TenantRegistry } from "../tenants/registry.ts";
 import { sealWorld } from "../tenants/sealed-world.ts";
 import type { StepBody, StepCodeOf } from "../tenants/step-bundles.ts";
+import { Tenancy } from "../tenants/tenancy.ts";
 import { DEFAULT_TENANT } from "../tenants/tenant.ts";
 import { UsageCounters } from "../tenants/usage.ts";
 import type { Usage } from "../tenants/usage.ts";
@@ -145,7 +146,8 @@ export interface Baton {
       options?: { readonly tenantId?: string; readonly alias?: string },
     ): Promise<{ readonly hash: BundleHash; readonly notes: readonly string[] }>;
   };
-  readonly tenants: TenantRegistry;
+  /** The operator's: tenants, their keys, quotas, secrets and egress. */
+  readonly tenants: Tenancy;
   usage(tenantId?: string): Usage;
   /** The World behind the seal, for tools that read logs. */
   readonly world: World;
@@ -179,6 +181,7 @@ export async function createBaton(options: BatonOptions): Promise<Baton> {
   const sandboxedSteps = sandbox.stepRunner({
     stepSideOf: stepSideFrom(tenants),
     limitsOf: (tenantId) => tenants.stepLimitsOf(tenantId),
+    secretsOf: (tenantId) => tenants.secretsOf(tenantId),
     count: (tenantId, sample) => tenants.count(tenantId, sample),
     clock,
     random,
@@ -210,7 +213,7 @@ export async function createBaton(options: BatonOptions): Promise<Baton> {
   return {
     ...callsOf(engine, tenants, { world, clock }),
     bundles: { deploy: (bundle, of = {}) => deploy(admission, bundle, of) },
-    tenants: registry,
+    tenants: new Tenancy({ registry, policy: tenants, vault, clock }),
     usage: (tenantId = DEFAULT_TENANT) => usage.of(tenantIdOf(tenantId)),
     world,
     close: () => (closing ??= close()),

@@ -248,6 +248,12 @@ export const ERROR_TABLE = {
     when: "There is no tenant of this id.",
     todo: "Create it first.",
   },
+  API_KEY_REFUSED: {
+    name: "ApiKeyRefusedError",
+    status: 401,
+    when: "A key is not one of a tenant's: unknown, revoked, expired or malformed, which look alike.",
+    todo: "Send a key that the operator issued and has not revoked.",
+  },
   TENANT_SUSPENDED: {
     name: "TenantSuspendedError",
     status: 403,

@@ -7,12 +7,20 @@
 import { bundleHashOf, type BundleHash, type RunRef, type TenantId } from "../engine/ids.ts";
 import type { Clock } from "../engine/ports/host.ts";
 import type { StepLimits } from "../engine/ports/steps.ts";
-import type { TenantStanding, Tenants, UsageSample } from "../engine/ports/tenants.ts";
+import type {
+  TenantStanding,
+  TenantStatus,
+  Tenants,
+  UsageSample,
+} from "../engine/ports/tenants.ts";
 import type { StoredBundle, World } from "../engine/ports/world.ts";
-import { isBatonError } from "../engine/errors.ts";
+import { BatonError, isBatonError } from "../engine/errors.ts";
+import { isKeyOf, offeredKey } from "./api-keys.ts";
+import { NO_EGRESS, type EgressPolicy } from "./egress-policy.ts";
 import { Lru } from "./lru.ts";
 import { stepLimitsOf, tenantLimitsOf } from "./quota.ts";
 import type { TenantRegistry } from "./registry.ts";
+import { openedSecrets } from "./secrets.ts";
 import type { Tenant } from "./tenant.ts";
 import type { UsageCounters } from "./usage.ts";
 import type { Place, Vault } from "./vault.ts";
@@ -33,8 +41,16 @@ export interface PolicyParts {
 
 interface KnownTenant {
   readonly at: number;
+  readonly tenant: Tenant | null;
   readonly standing: TenantStanding | null;
   readonly stepLimits: StepLimits | null;
+}
+
+/** Whose key a caller showed. What a suspended tenant may still do is the door's to say. */
+export interface Caller {
+  readonly tenantId: TenantId;
+  readonly keyId: string;
+  readonly status: TenantStatus;
 }
 
 export class TenantPolicy implements Tenants {
@@ -67,7 +83,10 @@ export class TenantPolicy implements Tenants {
     const known = this.#standings.get(tenantId);
     if (known !== undefined && at - known.at < STANDING_AGE_MS_MAX) return known;
     const tenant = await this.#parts.registry.get(tenantId);
-    const fresh = tenant === null ? { at, standing: null, stepLimits: null } : this.#of(tenant, at);
+    const fresh =
+      tenant === null
+        ? { at, tenant: null, standing: null, stepLimits: null }
+        : this.#of(tenant, at);
     this.#standings.set(tenantId, fresh);
     return fresh;
   }
@@ -75,7 +94,36 @@ export class TenantPolicy implements Tenants {
   #of(tenant: Tenant, at: number): KnownTenant {
     const quotas = this.#parts.registry.quotas(tenant);
     const standing = { status: tenant.status, limits: tenantLimitsOf(quotas) };
-    return { at, standing, stepLimits: stepLimitsOf(quotas) };
+    return { at, tenant, standing, stepLimits: stepLimitsOf(quotas) };
+  }
+
+  /** What this process knows of the tenant is read again when it is next needed. */
+  forget(tenantId: TenantId): void {
+    this.#standings.delete(tenantId);
+  }
+
+  /** Who the caller is, by an API key; `API_KEY_REFUSED` whatever is wrong with it (T42). */
+  async authenticate(key: string): Promise<Caller> {
+    const offered = offeredKey(key);
+    const known = offered === null ? null : await this.#known(offered.tenantId);
+    const keys = known?.tenant?.apiKeys ?? [];
+    if (offered !== null && isKeyOf(keys, offered, this.#parts.clock.now())) {
+      const { tenantId, keyId } = offered;
+      return { tenantId, keyId, status: known?.tenant?.status ?? "deleting" };
+    }
+    throw new BatonError("API_KEY_REFUSED", "the key is not one of a tenant's", { field: "key" });
+  }
+
+  /** What step code of the tenant reads in `process.env`. */
+  async secretsOf(tenantId: TenantId): Promise<Readonly<Record<string, string>>> {
+    const { tenant } = await this.#known(tenantId);
+    if (tenant === null || Object.keys(tenant.secrets).length === 0) return {};
+    return openedSecrets(tenant, await this.#parts.vault.forTenant(tenantId));
+  }
+
+  /** Where requests of the tenant's steps may go; nowhere, unless its record says otherwise (T40). */
+  async egressPolicyOf(tenantId: TenantId): Promise<EgressPolicy> {
+    return (await this.#known(tenantId)).tenant?.egress ?? NO_EGRESS;
   }
 
   async bundleOf(tenantId: TenantId, deploymentId: string) {

@@ -12,7 +12,14 @@ import type { Clock } from "../engine/ports/host.ts";
 import type { TenantStatus } from "../engine/ports/tenants.ts";
 import type { Page, PageParams, TenantRecords } from "../engine/ports/world.ts";
 import { quotaOverridesSchema, quotasOf, type QuotaOverrides, type Quotas } from "./quota.ts";
-import { DEFAULT_TENANT, bodyOf, tenantOf, type Tenant, type TenantRecord } from "./tenant.ts";
+import {
+  DEFAULT_TENANT,
+  bodyOf,
+  newRecord,
+  tenantOf,
+  type Tenant,
+  type TenantRecord,
+} from "./tenant.ts";
 import type { Vault } from "./vault.ts";
 
 /** Writers that meet this often in a row are not a coincidence. */
@@ -38,7 +45,7 @@ export class TenantRegistry {
     const { records, vault, clock } = this.#parts;
     const quotas = this.#checked(overrides);
     await vault.createDataKey(tenantId);
-    const record: TenantRecord = { version: 1, status: "active", quotas, createdAt: clock.now() };
+    const record = newRecord({ quotas, createdAt: clock.now() });
     if (!(await records.put(tenantId, bodyOf(record), 0))) {
       throw new BatonError("ENTITY_CONFLICT", `there is a tenant ${tenantId} already`, {
         field: "tenantId",
@@ -81,16 +88,16 @@ export class TenantRegistry {
 
   /** Its messages stay, uncounted, until it is resumed. */
   suspend(tenantId: TenantId): Promise<Tenant> {
-    return this.#change(tenantId, (tenant) => withStatus(tenant, "suspended"));
+    return this.change(tenantId, (tenant) => withStatus(tenant, "suspended"));
   }
 
   resume(tenantId: TenantId): Promise<Tenant> {
-    return this.#change(tenantId, (tenant) => withStatus(tenant, "active"));
+    return this.change(tenantId, (tenant) => withStatus(tenant, "active"));
   }
 
   /** Sets some quotas; the others stay. */
   setQuotas(tenantId: TenantId, overrides: QuotaOverrides): Promise<Tenant> {
-    return this.#change(tenantId, (tenant) => ({
+    return this.change(tenantId, (tenant) => ({
       ...tenant,
       quotas: this.#checked({ ...tenant.quotas, ...overrides }),
     }));
@@ -118,7 +125,11 @@ export class TenantRegistry {
     return parsed.data;
   }
 
-  async #change(tenantId: TenantId, change: (tenant: Tenant) => TenantRecord): Promise<Tenant> {
+  /**
+   * Writes what `change` makes of the present record. It is asked again if another writer was
+   * faster, so it must not do anything but decide; what it throws is thrown, and nothing written.
+   */
+  async change(tenantId: TenantId, change: (tenant: Tenant) => TenantRecord): Promise<Tenant> {
     for (let attempt = 0; attempt < CHANGE_ATTEMPTS_MAX; attempt++) {
       const tenant = await this.get(tenantId);
       if (tenant === null) {

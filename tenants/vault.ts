@@ -33,6 +33,8 @@ const PLAIN_BYTES_MAX: Readonly<Record<Purpose, number>> = {
   snapshot: 192 * 1024 * 1024,
 };
 
+const SECRET_PLAIN_BYTES_MAX = 64 * 1024;
+
 const DATA_KEYS_MAX = 10_000;
 const SUBKEYS_MAX = 50_000;
 
@@ -64,6 +66,11 @@ export class Vault {
   /** After it, nothing of the tenant opens any more, in this process or in any copy of the data. */
   async destroyDataKey(tenantId: TenantId): Promise<void> {
     await this.#wrappedKeys.destroy(tenantId);
+    this.forget(tenantId);
+  }
+
+  /** Drops what this process holds of the tenant's keys; they are unwrapped again when needed. */
+  forget(tenantId: TenantId): void {
     this.#tenants.delete(tenantId);
     const prefix = `${tenantId}/`;
     this.#subkeys.deleteWhere((name) => name.startsWith(prefix));
@@ -124,6 +131,18 @@ export class TenantVault {
     });
   }
 
+  /** Seals one of the tenant's own values, which belongs to no run. */
+  sealSecret(name: string, plain: Uint8Array): Uint8Array {
+    return sealEnvelope(this.#secretKey(), plain, this.#secretBinding(name));
+  }
+
+  openSecret(name: string, sealed: Uint8Array): Uint8Array {
+    return openEnvelope(this.#secretKey(), sealed, {
+      binding: this.#secretBinding(name),
+      plainBytesMax: SECRET_PLAIN_BYTES_MAX,
+    });
+  }
+
   /** What a hook is looked up by: without the tenant's key nobody can test a guess. */
   tokenHash(token: string): string {
     return createHmac("sha256", this.#tokenKey).update(token, "utf8").digest("hex");
@@ -132,6 +151,14 @@ export class TenantVault {
   #bound(place: Place): Binding {
     assert(place.run.tenantId === this.#tenantId, "a tenant's keys serve its own runs alone");
     return [this.#tenantId, place.run.runId, place.purpose, ...place.binding];
+  }
+
+  #secretKey(): Subkey {
+    return { keyVersion: this.#dataKey.version, bytes: this.#derive("secret", "") };
+  }
+
+  #secretBinding(name: string): Binding {
+    return [this.#tenantId, "secret", name];
   }
 
   #subkey(place: Place): Subkey {
