@@ -9,12 +9,12 @@ import type { Arrival } from "./delivery-state.ts";
 import { ACK, nowMs } from "./delivery-state.ts";
 import { SET_ASIDE_REDELIVERY_MS } from "./limits.ts";
 import { snapshotStoreOf, tailReaderOf } from "./loading.ts";
-import { newEvent } from "./plan.ts";
 import type { DeliveryResult } from "./ports/queue.ts";
 import type { TenantLimits } from "./ports/tenants.ts";
 import type { RunRow } from "./ports/world.ts";
 import { pageAfter } from "./reads.ts";
 import { deleteSnapshot } from "./snapshots.ts";
+import { createdByInput } from "./turbo.ts";
 import { hopAfter, isIntermediateHop } from "./timers.ts";
 import { BatonError, isBatonError } from "./errors.ts";
 
@@ -29,11 +29,13 @@ const SET_ASIDE: DeliveryResult = {
   counted: false,
 };
 
-export async function meet(arrival: Arrival): Promise<Met> {
+/** `isFresh`: nothing is read of the run. */
+export async function meet(arrival: Arrival, isFresh: boolean): Promise<Met> {
   const { message, run, engine } = arrival;
   const standing = await engine.parts.tenants.standingOf(run.tenantId);
   if (standing === null) return answer("no such tenant", ACK);
   if (standing.status !== "active") return answer("tenant is not active", SET_ASIDE);
+  if (isFresh) return { kind: "go", limits: standing.limits };
   if (isIntermediateHop(message.waitContinuation)) return passHop(arrival);
   if (await isAtRest(arrival)) return answer("nothing new", ACK);
   const row = await runRow(arrival);
@@ -104,15 +106,8 @@ async function runRow(arrival: Arrival): Promise<RunRow | null> {
   const row = await store.runs.get(run.runId);
   const input = message.runInput;
   if (row !== null || input === undefined) return row;
-  const created = newEvent("run_created", null, {
-    deploymentId: input.deploymentId,
-    workflowName: input.workflowName,
-    input: input.input,
-    seed: input.seed,
-    ...(input.attributes === undefined ? {} : { attributes: { ...input.attributes } }),
-  });
   try {
-    await store.events.create(run.runId, { ...created, occurredAt: input.createdAt });
+    await store.events.create(run.runId, createdByInput(input));
   } catch (error) {
     // The start itself was only late, and has made the run by now.
     if (!isBatonError(error, "ENTITY_CONFLICT")) throw error;

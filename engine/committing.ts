@@ -13,7 +13,7 @@ import type { NewEvent, RunEvent } from "./events.ts";
 import { startBody, traitsOf } from "./inline-steps.ts";
 import { errorPayload } from "./payload.ts";
 import { inlineSlots, newHooksOf, newStepsOf, planOf } from "./plan.ts";
-import type { Plan } from "./plan.ts";
+import type { Plan, PlannedLog } from "./plan.ts";
 import { failRun } from "./run-ending.ts";
 import { sendOwed } from "./owing.ts";
 import { isStepEvent, stepAfter } from "./steps.ts";
@@ -23,22 +23,39 @@ import { take } from "./taking.ts";
 export async function decide(state: DeliveryState): Promise<Ending | null> {
   const { report, log } = state;
   const { operations, completion } = present(report, "a decision follows from a report");
-  const newSteps = newStepsOf(operations, log);
-  await Promise.all(newSteps.map((step) => traitsOf(state, step.stepName)));
-  const runnableHere = new Set(
-    newSteps.map((step) => step.stepName).filter((name) => state.traits.get(name) !== null),
-  );
+  const runnableHere = await runnableOf(state, newStepsOf(operations, log));
   if (handsOffAtMargin(state, runnableHere.size > 0 && completion === null)) {
     return { kind: "handoff" };
   }
+  const plan = await planOver(state, log, runnableHere);
+  return (await failAtEventsCap(state, plan)) ?? commit(state, plan);
+}
+
+/** Names of steps whose bodies this process can run. */
+export async function runnableOf(
+  state: DeliveryState,
+  steps: readonly { readonly stepName: string }[],
+): Promise<ReadonlySet<string>> {
+  const names = new Set(steps.map(({ stepName }) => stepName));
+  await Promise.all([...names].map((name) => traitsOf(state, name)));
+  return new Set([...names].filter((name) => state.traits.get(name) !== null));
+}
+
+/** What the heap's last report comes to over what `log` holds. */
+export async function planOver(
+  state: DeliveryState,
+  log: PlannedLog,
+  runnableHere: ReadonlySet<string>,
+): Promise<Plan> {
+  const { operations, completion } = present(state.report, "a plan follows from a report");
   const newHooks = newHooksOf(operations, log);
-  const plan = planOf({
+  return planOf({
     operations,
     completion,
     log,
     inlineSlots: inlineSlots({
       inlineStepsMax: state.engine.parts.settings.inlineStepsMax,
-      openInlineSteps: openInlineSteps(state),
+      openInlineSteps: openInlineSteps(log),
       isPastMargin: isPastMargin(state),
       awaitsConflict: newHooks.some((hook) => hook.awaitsConflict),
       isCompleting: completion !== null,
@@ -48,7 +65,6 @@ export async function decide(state: DeliveryState): Promise<Ending | null> {
     creatorMessageId: state.meta.messageId,
     nowMs: nowMs(state),
   });
-  return (await failAtEventsCap(state, plan)) ?? commit(state, plan);
 }
 
 /** Close to the deadline a step waits for the next invocation instead of taking a queue hop. */
@@ -57,9 +73,9 @@ function handsOffAtMargin(state: DeliveryState, wantsToRun: boolean): boolean {
   return isPastMargin(state) && state.bodies.runningCount === 0;
 }
 
-function openInlineSteps(state: DeliveryState): number {
+function openInlineSteps({ steps }: PlannedLog): number {
   let count = 0;
-  for (const step of state.log.steps.values()) {
+  for (const step of steps.values()) {
     if (step.mode === "inline" && step.outcome === null) count += 1;
   }
   return count;

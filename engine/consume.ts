@@ -8,7 +8,7 @@
  * E5  Inert events, requests to wake, retries and starts are consumed without the guest: they
  *     resume nothing.
  */
-import type { EventType, RunEvent } from "./events.ts";
+import type { EventType, PlacedEvent, RunEvent } from "./events.ts";
 import type { LoggedEvent, RunLog } from "./log.ts";
 import type { GuestEvent } from "./ports/sandbox.ts";
 import { nextSlot } from "./slots.ts";
@@ -46,7 +46,8 @@ function guestEventsOf({ event, isInert }: LoggedEvent): GuestEvent[] {
   return [guestEventOf(event)];
 }
 
-function guestEventOf(event: RunEvent): GuestEvent {
+/** What a heap is told of an event that it is to be told of. */
+export function guestEventOf(event: PlacedEvent): GuestEvent {
   return {
     slot: event.slot,
     eventType: event.eventType,
@@ -58,7 +59,7 @@ function guestEventOf(event: RunEvent): GuestEvent {
   };
 }
 
-function payloadFor(event: RunEvent): Uint8Array | null {
+function payloadFor(event: PlacedEvent): Uint8Array | null {
   switch (event.eventType) {
     case "run_created":
       return event.eventData.input;
@@ -74,7 +75,7 @@ function payloadFor(event: RunEvent): Uint8Array | null {
 }
 
 /** On a creation: what the log says was asked for, which the guest compares. */
-function askedBy(event: RunEvent): GuestEvent["asked"] {
+function askedBy(event: PlacedEvent): GuestEvent["asked"] {
   if (isStepEvent(event)) {
     return createsStep(event) ? { stepName: event.eventData.stepName } : null;
   }

@@ -7,7 +7,7 @@
 import type { InlineBodies } from "./inline-bodies.ts";
 import type { EntityId, RunRef } from "./ids.ts";
 import type { LiveFeed } from "./feed.ts";
-import type { RunLog } from "./log.ts";
+import type { FoldedLog, RunLog } from "./log.ts";
 import type { Engine } from "./parts.ts";
 import type { Payload } from "./payload.ts";
 import type { Log } from "./ports/host.ts";
@@ -16,6 +16,7 @@ import type { Heap, HeapImage, PassResult } from "./ports/sandbox.ts";
 import type { StepTraits } from "./ports/steps.ts";
 import type { TenantLimits } from "./ports/tenants.ts";
 import type { TenantStore } from "./ports/world.ts";
+import type { RunBirth } from "./run.ts";
 import type { Progress } from "./progress.ts";
 import type { Slot } from "./slots.ts";
 import type { StepState } from "./steps.ts";
@@ -44,6 +45,20 @@ export interface OwedStep {
   readonly isResend?: true;
 }
 
+/** What run-ahead of one delivery keeps. */
+export interface AheadState {
+  /** A stop turned it off for the rest of the delivery. */
+  isOff: boolean;
+  /** Where a roll-back goes to, with all of it committed; null: what the World has. */
+  image: RolledBack | null;
+}
+
+/** A heap with the log that it has consumed. */
+export interface RolledBack {
+  readonly image: HeapImage;
+  readonly folded: FoldedLog;
+}
+
 export interface DeliveryCounts {
   passes: number;
   eventsCommitted: number;
@@ -54,6 +69,8 @@ export interface DeliveryCounts {
   restores: number;
   coldStarts: number;
   refusedPasses: number;
+  /** Heaps that were told what did not come true. */
+  rollBacks: number;
   eventWarnings: number;
 }
 
@@ -67,6 +84,11 @@ export interface DeliveryState extends Arrival {
   readonly bodies: InlineBodies;
   readonly feed: LiveFeed;
   readonly counts: DeliveryCounts;
+  readonly ahead: AheadState;
+  /** From the log, or from the start message while nothing is read. */
+  readonly birth: RunBirth;
+  /** Under a start that is not committed yet: its time, epoch ms. */
+  freshStartMs: number | null;
   log: RunLog;
   writer: InBandWriter;
   /** Null until it is opened, and after it was lost. */
@@ -100,6 +122,8 @@ export type Ending =
   /** The invocation's time is up. */
   | { readonly kind: "handoff" }
   | { readonly kind: "superseded" }
+  /** The start of a fresh run was refused: its log is to be read. */
+  | { readonly kind: "start refused" }
   /** A write without an answer. */
   | { readonly kind: "unknown"; readonly error: unknown }
   | { readonly kind: "parked"; readonly code: string; readonly message: string }
@@ -124,10 +148,14 @@ export function isPastDeadline(state: DeliveryState): boolean {
 
 /** Too close to the deadline for a body to be started (spec: "Inline-start margin"). */
 export function isPastMargin(state: DeliveryState): boolean {
+  return isPastDeadline(state) || nowMs(state) >= marginStartMs(state);
+}
+
+/** From when on no body is started, epoch ms. */
+export function marginStartMs(state: DeliveryState): number {
   const { inlineMarginMs, inlineWindowMs } = state.engine.parts.settings;
   // A margin as long as the window would start nothing ever.
-  const marginMs = Math.min(inlineMarginMs, inlineWindowMs / 2);
-  return isPastDeadline(state) || nowMs(state) >= state.deadlineMs - marginMs;
+  return state.deadlineMs - Math.min(inlineMarginMs, inlineWindowMs / 2);
 }
 
 /** Whether a timer of the run may have been coalesced into this delivery. */

@@ -7,7 +7,8 @@
  *
  * E60  See finishing.ts: nothing is acknowledged while anything is owed.
  */
-import { assert } from "./assert.ts";
+import { assert, present } from "./assert.ts";
+import { mayRunAhead, runAhead } from "./ahead-pass.ts";
 import { ownChainsOf } from "./arming.ts";
 import { meet } from "./arrival.ts";
 import { decide } from "./committing.ts";
@@ -17,23 +18,26 @@ import { completeDueWaits } from "./due-waits.ts";
 import { isBatonError } from "./errors.ts";
 import { LiveFeed } from "./feed.ts";
 import { finish } from "./finishing.ts";
+import { beginFresh, freshInputOf } from "./fresh-pass.ts";
 import { dropHeap, runGuest } from "./guest-pass.ts";
 import { InlineBodies } from "./inline-bodies.ts";
 import { commitSettled, rerunOpenSteps } from "./inline-steps.ts";
-import { loadRun, tailReaderOf } from "./loading.ts";
+import { loadNothing, loadRun, tailReaderOf } from "./loading.ts";
 import { SET_ASIDE_REDELIVERY_MS } from "./limits.ts";
 import type { LoadedRun } from "./loading.ts";
 import { resend, sendOwed } from "./owing.ts";
 import type { Engine } from "./parts.ts";
 import { errorPayload } from "./payload.ts";
 import { newEvent } from "./plan.ts";
-import type { DeliveryMeta, DeliveryResult, OrchestratorMessage } from "./ports/queue.ts";
+import type { DeliveryMeta, DeliveryResult, OrchestratorMessage, RunInput } from "./ports/queue.ts";
 import type { TenantLimits } from "./ports/tenants.ts";
 import { Progress } from "./progress.ts";
 import { readOn } from "./reads.ts";
+import { birthOf } from "./run.ts";
 import { failRun } from "./run-ending.ts";
 import { accessOf } from "./step-access.ts";
 import { take } from "./taking.ts";
+import { birthOfInput } from "./turbo.ts";
 import { dueWaits } from "./waits.ts";
 import { awaitProgress, linger } from "./waiting.ts";
 
@@ -45,7 +49,7 @@ export async function deliver(
   message: OrchestratorMessage,
   meta: DeliveryMeta,
 ): Promise<DeliveryResult> {
-  const { parts, memory } = engine;
+  const { parts } = engine;
   const { tenantId, runId } = message;
   const run = { tenantId, runId };
   const { messageId, attempt, deliveryCount } = meta;
@@ -53,32 +57,50 @@ export async function deliver(
   const store = parts.world.forTenant(tenantId);
   const arrival: Arrival = { engine, run, message, meta, store, logger };
   const startedAt = parts.clock.now();
-  const met = await meet(arrival);
+  const fresh = freshInputOf(arrival);
+  const answer = fresh === null ? null : await attend(arrival, fresh, startedAt);
+  return answer ?? present(await attend(arrival, null, startedAt), "a run that is read is driven");
+}
+
+/** Null: the run is not as fresh as its message says, and is to be read. */
+async function attend(
+  arrival: Arrival,
+  fresh: RunInput | null,
+  startedAt: number,
+): Promise<DeliveryResult | null> {
+  const { engine, logger, run } = arrival;
+  const met = await meet(arrival, fresh !== null);
   if (met.kind === "answer") {
-    const ms = parts.clock.now() - startedAt;
+    const ms = engine.parts.clock.now() - startedAt;
     logger.info({ outcome: met.outcome, answer: met.result.kind, ms }, "delivery");
     return met.result;
   }
-  memory.positions.forget(run);
-  return drive(arrival, met.limits, startedAt);
+  engine.memory.positions.forget(run);
+  return drive(arrival, { limits: met.limits, fresh, startedAt });
+}
+
+interface Drive {
+  readonly limits: TenantLimits;
+  readonly fresh: RunInput | null;
+  readonly startedAt: number;
 }
 
 async function drive(
   arrival: Arrival,
-  limits: TenantLimits,
-  startedAt: number,
-): Promise<DeliveryResult> {
+  { limits, fresh, startedAt }: Drive,
+): Promise<DeliveryResult | null> {
   let loaded: LoadedRun;
   try {
-    loaded = await loadRun(arrival);
+    loaded = fresh === null ? await loadRun(arrival) : loadNothing(arrival);
   } catch (error) {
     return parkOrThrow(arrival, error);
   }
-  const state = stateOf(arrival, limits, loaded);
+  const birth = fresh === null ? birthOf(loaded.log.run) : birthOfInput(fresh);
+  const state = stateOf(arrival, { limits, loaded, birth });
   const unlisten = arrival.engine.memory.stopping.onBegin(() => state.progress.notify());
   let ending: Ending | null = null;
   try {
-    ending = await failAtDeliveriesCap(state);
+    ending = fresh === null ? await failAtDeliveriesCap(state) : await beginFresh(state, fresh);
     while (ending === null) ending = await pass(state);
     return await finish(state, ending);
   } catch (error) {
@@ -92,7 +114,10 @@ async function drive(
   }
 }
 
-function stateOf(arrival: Arrival, limits: TenantLimits, loaded: LoadedRun): DeliveryState {
+function stateOf(
+  arrival: Arrival,
+  { limits, loaded, birth }: Pick<DeliveryState, "limits" | "birth"> & { loaded: LoadedRun },
+): DeliveryState {
   const { parts } = arrival.engine;
   const progress = new Progress(parts.clock);
   const onNews = (): void => progress.notify();
@@ -110,7 +135,7 @@ function stateOf(arrival: Arrival, limits: TenantLimits, loaded: LoadedRun): Del
     progress,
     bodies: new InlineBodies({
       runner: parts.steps,
-      accessOf: (attempt) => accessOf(arrival.engine, attempt),
+      accessOf: (attempt, runStart) => accessOf(arrival.engine, attempt, runStart),
       onSettled: onNews,
     }),
     feed,
@@ -123,8 +148,12 @@ function stateOf(arrival: Arrival, limits: TenantLimits, loaded: LoadedRun): Del
       restores: 0,
       coldStarts: 0,
       refusedPasses: 0,
+      rollBacks: 0,
       eventWarnings: 0,
     },
+    ahead: { isOff: false, image: null },
+    birth,
+    freshStartMs: null,
     ...loaded,
     hasBegun: false,
     wroteEnding: false,
@@ -167,16 +196,21 @@ async function pass(state: DeliveryState): Promise<Ending | null> {
   if (isPastDeadline(state) && state.bodies.runningCount > 0) return settleBeforeHandoff(state);
   const settled =
     (state.hasBegun ? null : await begin(state)) ??
-    (await commitSettled(state)) ??
+    (mayRunAhead(state) ? null : await commitSettled(state)) ??
     (await completeDueWaits(state));
   if (settled !== null) return settled;
   if (state.writer.isBehind) return null;
   if (state.isFlushing && state.bodies.runningCount === 0) return { kind: "handoff" };
-  if (isPastDeadline(state)) return { kind: "handoff" };
+  // What ended meanwhile is recorded first.
+  if (isPastDeadline(state)) return state.bodies.count > 0 ? null : { kind: "handoff" };
 
   const ran = await runGuest(state);
   if (ran !== null) return ran;
   if (state.writer.isBehind) return null;
+  const ahead = await runAhead(state);
+  if (ahead !== "not now") return ahead;
+  // They could have run ahead from here; here they may not.
+  if (state.bodies.settled.length > 0) return commitSettled(state);
   const decided = (await decide(state)) ?? (await rerunOpenSteps(state));
   if (decided !== null) return decided;
   await sendOwed(state);
@@ -234,7 +268,7 @@ async function parkOrThrow(arrival: Arrival, error: unknown): Promise<DeliveryRe
 }
 
 function report(state: DeliveryState, ending: Ending | null, startedAt: number): void {
-  const { passes, messagesSent, eventsCommitted, restores, coldStarts } = state.counts;
+  const { passes, messagesSent, eventsCommitted, restores, coldStarts, rollBacks } = state.counts;
   const events = eventsCommitted + state.writer.committedCount;
   state.engine.parts.tenants.count(state.run.tenantId, { events });
   state.logger.info(
@@ -243,6 +277,7 @@ function report(state: DeliveryState, ending: Ending | null, startedAt: number):
       passes,
       restores,
       coldStarts,
+      rollBacks,
       events,
       messages: messagesSent,
       slot: state.log.topSlot,

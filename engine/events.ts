@@ -186,8 +186,8 @@ export type NewEventOf<T extends EventType> = {
   readonly specVersion: number;
 };
 
-/** An event that the World has accepted. */
-export type RunEventOf<T extends EventType> = {
+/** An event with a position: the World's, or one that is foreseen (run-ahead.ts). */
+export type PlacedEventOf<T extends EventType> = {
   readonly runId: RunId;
   readonly slot: Slot;
   /** `evnt_` and the slot in 26 digits. */
@@ -198,11 +198,16 @@ export type RunEventOf<T extends EventType> = {
   /** Epoch ms. */
   readonly createdAt: number;
   readonly specVersion: number;
+};
+
+/** An event that the World has accepted. */
+export type RunEventOf<T extends EventType> = PlacedEventOf<T> & {
   /** Running digest of the log up to and including this event, 64 hexadecimal digits. */
   readonly digest: string;
 };
 
 export type NewEvent = { [T in EventType]: NewEventOf<T> }[EventType];
+export type PlacedEvent = { [T in EventType]: PlacedEventOf<T> }[EventType];
 export type RunEvent = { [T in EventType]: RunEventOf<T> }[EventType];
 
 /** The digest of a log that holds nothing. */

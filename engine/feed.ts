@@ -7,10 +7,11 @@
  *
  * E50  What is handed over is gap-free from the log's top slot.
  * E51  A push that ends, fails or skips a slot is trouble: the poll is back at its short interval.
- * E52  The feed says that it is live only while a subscription is open and has reported no error.
+ * E52  The feed says that it is live only while a subscription is open, has reported no error and
+ *      gives signs of life.
  */
 import type { RunEvent } from "./events.ts";
-import { FEED_POLL_BACKOFF_FACTOR_MAX, POLL_BACKOFF_MS_MAX } from "./limits.ts";
+import { FEED_POLL_BACKOFF_FACTOR_MAX, FEED_SILENCE_MS, POLL_BACKOFF_MS_MAX } from "./limits.ts";
 import { readWithin } from "./reads.ts";
 import type { TailReader } from "./reads.ts";
 import type { Settings } from "./settings.ts";
@@ -38,6 +39,7 @@ export class LiveFeed {
   #isPolling = false;
   #intervalMs: number;
   #cancelPoll: () => void = () => undefined;
+  #cancelWatch: () => void = () => undefined;
   #unsubscribe: () => void = () => undefined;
 
   constructor(options: FeedOptions, topSlot: Slot) {
@@ -90,6 +92,7 @@ export class LiveFeed {
   stop(): void {
     this.#isStopped = true;
     this.#cancelPoll();
+    this.#cancelWatch();
     this.#unsubscribe();
     this.#pending.clear();
   }
@@ -100,8 +103,11 @@ export class LiveFeed {
       const unsubscribe = await reader.events.subscribe(
         reader.runId,
         this.#topSlot,
-        (event) => this.#offer("push", [event]),
-        { onError: () => this.#goDown() },
+        (event) => {
+          this.#watch();
+          this.#offer("push", [event]);
+        },
+        { onError: () => this.#goDown(), onHeartbeat: (slot) => this.#beat(slot) },
       );
       if (this.#isStopped) {
         unsubscribe();
@@ -110,14 +116,33 @@ export class LiveFeed {
       this.#unsubscribe = unsubscribe;
       this.#isLive = true;
       this.#intervalMs = this.#options.settings.feedPollIntervalMs;
+      this.#watch();
     } catch {
       // Refused, or a cap was reached: the poll alone is complete, only slower.
       this.#isLive = false;
     }
   }
 
+  /** The World's top slot: what is missing below it was not pushed, or not yet. */
+  #beat(topSlot: Slot): void {
+    this.#watch();
+    if (topSlot > this.#highestSlot) void this.#poll();
+  }
+
+  /** A feed can die without a word, so silence fails it; nothing is subscribed to again. */
+  #watch(): void {
+    this.#cancelWatch();
+    if (this.#isStopped || !this.#isLive) return;
+    const { clock } = this.#options.reader;
+    this.#cancelWatch = clock.setTimer(FEED_SILENCE_MS, () => {
+      this.#unsubscribe();
+      this.#goDown();
+    });
+  }
+
   #goDown(): void {
     this.#isLive = false;
+    this.#cancelWatch();
     this.#trouble();
     this.#options.onNews();
   }

@@ -21,7 +21,8 @@ import type { DeliveryResult } from "./ports/queue.ts";
 import { deleteSnapshot, isSnapshotDue, saveSnapshot } from "./snapshots.ts";
 import { nextDueMs } from "./waits.ts";
 
-export async function finish(state: DeliveryState, ending: Ending): Promise<DeliveryResult> {
+/** Null: no answer yet, the run is to be read and driven from its log. */
+export async function finish(state: DeliveryState, ending: Ending): Promise<DeliveryResult | null> {
   switch (ending.kind) {
     case "suspended":
       await armNearDue(state);
@@ -39,6 +40,10 @@ export async function finish(state: DeliveryState, ending: Ending): Promise<Deli
       await armOwned(state);
       await keepHeap(state);
       return { kind: "handoff" };
+    case "start refused":
+      dropHeap(state);
+      await state.bodies.settleAll();
+      return null;
     case "superseded":
       return standDown(state);
     case "unknown":

@@ -7,14 +7,13 @@
  */
 import { assertNever, present } from "./assert.ts";
 import { nextFeed } from "./consume.ts";
-import type { DeliveryState, Ending } from "./delivery-state.ts";
+import type { DeliveryState, Ending, QuietPass } from "./delivery-state.ts";
 import { ERROR_TABLE } from "./errors.ts";
 import { EVENTS_PER_PASS_MAX, LOST_HEAPS_MAX } from "./limits.ts";
-import { loadCold, loadStored } from "./loading.ts";
+import { loadCold, loadFrom, loadStored } from "./loading.ts";
 import type { LoadedRun } from "./loading.ts";
 import { errorPayload } from "./payload.ts";
 import type { Divergence, LimitExceeded, OpenResult, PassResult } from "./ports/sandbox.ts";
-import { birthOf } from "./run.ts";
 import { failRun } from "./run-ending.ts";
 
 /** The heap has consumed the whole log, and `state.report` is what it says there. */
@@ -41,18 +40,22 @@ export async function runGuest(state: DeliveryState): Promise<Ending | null> {
 }
 
 async function openHeap(state: DeliveryState): Promise<Ending | null> {
-  const { run, engine } = state;
+  const opened = await askForHeap(state);
+  if (opened !== null) return takeOpened(state, opened);
+  return {
+    kind: "parked",
+    code: "BUNDLE_NOT_FOUND",
+    message: `the tenant has no bundle ${state.birth.deploymentId}`,
+  };
+}
+
+/** Null: the tenant does not have the run's bundle. */
+async function askForHeap(state: DeliveryState): Promise<OpenResult | null> {
+  const { run, engine, birth } = state;
   const { sandbox, tenants } = engine.parts;
-  const birth = birthOf(state.log.run);
   const bundle = await tenants.bundleOf(run.tenantId, birth.deploymentId);
-  if (bundle === null) {
-    return {
-      kind: "parked",
-      code: "BUNDLE_NOT_FOUND",
-      message: `the tenant has no bundle ${birth.deploymentId}`,
-    };
-  }
-  const opened = await sandbox.open({
+  if (bundle === null) return null;
+  return sandbox.open({
     run,
     bundle,
     workflowName: birth.workflowName,
@@ -61,7 +64,14 @@ async function openHeap(state: DeliveryState): Promise<Ending | null> {
     limits: state.limits.heap,
     ...(state.image === null ? {} : { image: state.image }),
   });
-  return takeOpened(state, opened);
+}
+
+/** Opens a heap and decides nothing; false: what is wrong is found again once all is committed. */
+export async function openedQuietly(state: DeliveryState): Promise<boolean> {
+  const opened = await askForHeap(state);
+  if (opened?.kind !== "opened") return false;
+  await takeOpened(state, opened);
+  return true;
 }
 
 async function takeOpened(state: DeliveryState, opened: OpenResult): Promise<Ending | null> {
@@ -92,13 +102,7 @@ async function takeResult(state: DeliveryState, result: PassResult): Promise<End
   const { tenantId } = state.run;
   switch (result.kind) {
     case "quiet":
-      state.report = result;
-      tenants.count(tenantId, {
-        passes: 1,
-        cpuMs: result.usage.cpuMs,
-        heapBytesPeak: result.usage.heapBytes,
-      });
-      for (const line of result.console) state.logger.info({ guest: line }, "guest console");
+      noteQuiet(state, result);
       return null;
     case "diverged":
       return meetDivergence(state, result.divergence);
@@ -115,6 +119,17 @@ async function takeResult(state: DeliveryState, result: PassResult): Promise<End
     default:
       return assertNever(result);
   }
+}
+
+/** What the heap says is what the delivery goes by. */
+export function noteQuiet(state: DeliveryState, result: QuietPass): void {
+  state.report = result;
+  state.engine.parts.tenants.count(state.run.tenantId, {
+    passes: 1,
+    cpuMs: result.usage.cpuMs,
+    heapBytesPeak: result.usage.heapBytes,
+  });
+  for (const line of result.console) state.logger.info({ guest: line }, "guest console");
 }
 
 function failByLimit(state: DeliveryState, exceeded: LimitExceeded): Promise<Ending> {
@@ -161,6 +176,14 @@ async function goCold(state: DeliveryState): Promise<null> {
   dropHeap(state);
   takeLoaded(state, await loadCold(state));
   return null;
+}
+
+/** Forgets what the guest was told too early: from the newest image that holds none of it. */
+export async function rollBack(state: DeliveryState): Promise<void> {
+  dropHeap(state);
+  const { image } = state.ahead;
+  const loaded = image === null ? null : await loadFrom(state, image);
+  takeLoaded(state, loaded ?? (await loadStored(state)));
 }
 
 /** A load of its own has counts of its own, so its writer is a fresh one. */

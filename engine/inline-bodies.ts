@@ -15,6 +15,8 @@ export interface BodyStart {
   readonly step: StepState;
   readonly attempt: Omit<StepAttempt, "signal" | "access">;
   readonly maxRetries: number;
+  /** The body begins ahead of its run's start: settles with it. */
+  readonly runStart?: Promise<void>;
 }
 
 export interface SettledBody extends BodyStart {
@@ -24,7 +26,10 @@ export interface SettledBody extends BodyStart {
 export interface InlineBodiesParts {
   readonly runner: StepRunner;
   /** What a body may do besides computing. */
-  readonly accessOf: (attempt: Omit<StepAttempt, "access">) => StepAccess;
+  readonly accessOf: (
+    attempt: Omit<StepAttempt, "access">,
+    runStart: Promise<void> | null,
+  ) => StepAccess;
   readonly onSettled: () => void;
 }
 
@@ -48,6 +53,11 @@ export class InlineBodies {
     return this.#running.size;
   }
 
+  /** Running, or ended and not committed. */
+  get count(): number {
+    return this.#running.size + this.#settled.size;
+  }
+
   get settled(): readonly SettledBody[] {
     return [...this.#settled.values()];
   }
@@ -64,7 +74,7 @@ export class InlineBodies {
     this.#aborts.set(stepId, abort);
     const attempt = { ...body.attempt, signal: abort.signal };
     const run = this.#runner
-      .run({ ...attempt, access: this.#accessOf(attempt) })
+      .run({ ...attempt, access: this.#accessOf(attempt, body.runStart ?? null) })
       .catch((error: unknown): StepOutcome => ({ kind: "interrupted", reason: String(error) }))
       .then((outcome) => {
         this.#running.delete(stepId);
@@ -84,6 +94,14 @@ export class InlineBodies {
   /** The outcome is in the log, or never will be. */
   forget(stepId: EntityId): void {
     this.#settled.delete(stepId);
+  }
+
+  /** Waits for the bodies of these steps, and drops what they say. */
+  async discard(stepIds: Iterable<EntityId>): Promise<void> {
+    for (const stepId of stepIds) {
+      await this.#running.get(stepId);
+      this.#settled.delete(stepId);
+    }
   }
 
   /** Tells the bodies that their run is over. */

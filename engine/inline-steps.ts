@@ -12,13 +12,12 @@ import type { DeliveryState, Ending } from "./delivery-state.ts";
 import { isPastMargin, nowMs } from "./delivery-state.ts";
 import type { NewEvent, RunEvent } from "./events.ts";
 import type { EntityId } from "./ids.ts";
-import type { SettledBody } from "./inline-bodies.ts";
+import type { BodyStart, SettledBody } from "./inline-bodies.ts";
 import { STEP_DEFERRAL_MS } from "./limits.ts";
 import type { Payload } from "./payload.ts";
 import { batchesOf, newEvent } from "./plan.ts";
 import type { StepTraits } from "./ports/steps.ts";
 import { nextAttemptOf, verdictOf } from "./retry.ts";
-import { birthOf } from "./run.ts";
 import { attemptsOf, isStepEvent, stepAfter } from "./steps.ts";
 import type { StepState } from "./steps.ts";
 import type { Slot } from "./slots.ts";
@@ -28,7 +27,7 @@ import { take } from "./taking.ts";
 export async function traitsOf(state: DeliveryState, stepName: string): Promise<StepTraits | null> {
   const known = state.traits.get(stepName);
   if (known !== undefined) return known;
-  const { deploymentId } = birthOf(state.log.run);
+  const { deploymentId } = state.birth;
   const traits = await state.engine.parts.steps.traitsOf(state.run, deploymentId, stepName);
   state.traits.set(stepName, traits);
   return traits;
@@ -49,22 +48,23 @@ function statesOf(state: DeliveryState, batch: readonly NewEvent[]): StatesBefor
 /** Runs the attempt that `step`'s last start began. */
 export function startBody(
   state: DeliveryState,
-  { step, input }: { readonly step: StepState; readonly input: Payload },
+  { step, input, runStart }: Pick<BodyStart, "step" | "runStart"> & { readonly input: Payload },
 ): void {
   const traits = state.traits.get(step.stepName);
   assert(traits !== undefined && traits !== null, "a step that is started can be run here");
-  const { run, log } = state;
-  const birth = birthOf(log.run);
+  const { run, log, birth } = state;
   const attempt = attemptsOf(step);
   state.engine.parts.tenants.count(run.tenantId, { stepAttempts: 1 });
   state.bodies.start({
     step,
     maxRetries: traits.maxRetries,
+    ...(runStart === undefined ? {} : { runStart }),
     attempt: {
       run,
       deploymentId: birth.deploymentId,
       workflowName: birth.workflowName,
-      runStartedAt: log.run.kind === "started" ? log.run.startedAt : birth.createdAt,
+      runStartedAt:
+        log.run.kind === "started" ? log.run.startedAt : (state.freshStartMs ?? birth.createdAt),
       stepId: step.stepId,
       stepName: step.stepName,
       input,
@@ -119,7 +119,8 @@ function noteOutcomes(
   }
 }
 
-function outcomeEvent(state: DeliveryState, body: SettledBody): NewEvent {
+/** What a body's end is to the log. */
+export function outcomeEvent(state: DeliveryState, body: SettledBody): NewEvent {
   const { stepId, stepName, interruptions } = body.step;
   const { attempt, isLast } = body.attempt;
   const { outcome, maxRetries } = body;

@@ -66,6 +66,15 @@ export const PAGE_GROWTH_MAX = 8;
 /** Tries of one tail read; each waits twice as long as the one before. */
 export const READ_ATTEMPTS_MAX = 3;
 
+/** Writes that run ahead go out in groups of so many events; a World's report is as small. */
+export const RUN_AHEAD_GROUP_EVENTS_MAX = 16;
+/** Steps that one stretch of run-ahead creates before it lets its writes commit. */
+export const RUN_AHEAD_STEPS_MAX = 64;
+/** Events since the newest image after which a roll-back would cost more than another image. */
+export const RUN_AHEAD_IMAGE_EVENTS = 128;
+/** Clocks of Worlds and workers may differ by so much. */
+export const CLOCK_SKEW_MS = 30 * SECOND;
+
 /** Runs whose consumed position a process remembers. */
 export const CONSUMED_POSITIONS_MAX = 10_000;
 /** Invocations of which a process remembers that they ran the re-send pass. */
@@ -73,6 +82,8 @@ export const RESEND_PASSES_MAX = 10_000;
 
 /** Empty polls of a World without a push back off to this. */
 export const POLL_BACKOFF_MS_MAX = 10 * SECOND;
+/** A push without an event or a heartbeat for so long is taken for dead; Worlds beat every 5 s. */
+export const FEED_SILENCE_MS = 15 * SECOND;
 /** Clean polls beside a live push back off to this many times their interval. */
 export const FEED_POLL_BACKOFF_FACTOR_MAX = 2;
 

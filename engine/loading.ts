@@ -4,7 +4,8 @@
  * Owns the order of the sources: the live heap, the newest snapshot, the whole log. Each fits only
  * where the World's digest says that it is of this very log (E9); anything else goes cold.
  */
-import type { Arrival } from "./delivery-state.ts";
+import type { Arrival, RolledBack } from "./delivery-state.ts";
+import { IN_BAND_SEQ_AT_RUN_CREATION } from "./events.ts";
 import { RunLog } from "./log.ts";
 import type { Heap, HeapImage } from "./ports/sandbox.ts";
 import { Pacing, readOn } from "./reads.ts";
@@ -77,15 +78,21 @@ async function loadSnapshot(arrival: Arrival): Promise<LoadedRun | null> {
     arrival.logger.warn({ error: String(error) }, "a snapshot could not be read; going cold");
     return null;
   });
-  if (restored === null) return null;
-  const log = RunLog.restore(restored.folded);
+  return restored === null ? null : loadFrom(arrival, restored);
+}
+
+/** The log above an image, read anew; null if the image is of another log. */
+export async function loadFrom(
+  arrival: Arrival,
+  { image, folded }: RolledBack,
+): Promise<LoadedRun | null> {
+  const log = RunLog.restore(folded);
   const pacing = new Pacing();
   const read = await readOn(tailReaderOf(arrival), log, pacing);
   if (read.kind === "rewritten") {
-    arrival.logger.warn({ slot: restored.image.slot }, "a snapshot is of another log; going cold");
+    arrival.logger.warn({ slot: image.slot }, "a snapshot is of another log; going cold");
     return null;
   }
-  const { image } = restored;
   const writer = writerOf(arrival, log, read);
   return { log, writer, heap: null, image, snapshotSlot: image.slot, pacing };
 }
@@ -98,6 +105,15 @@ export async function loadCold(arrival: Arrival): Promise<LoadedRun> {
   assert(read.kind === "read", "a log read from its first slot is the World's own");
   const writer = writerOf(arrival, log, read);
   return { log, writer, heap: null, image: null, snapshotSlot: 0, pacing };
+}
+
+/** A fresh run's log before anything is read: only its creation is known to be there. */
+export function loadNothing(arrival: Arrival): LoadedRun {
+  const log = new RunLog();
+  const { events } = arrival.store;
+  const seqInBand = IN_BAND_SEQ_AT_RUN_CREATION;
+  const writer = new InBandWriter({ events, runId: arrival.run.runId, log, seqInBand });
+  return { log, writer, heap: null, image: null, snapshotSlot: 0, pacing: new Pacing() };
 }
 
 /** The writer of a load: its count is that of the first page, which says how much is still to read. */

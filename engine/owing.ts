@@ -12,7 +12,6 @@ import { nowMs } from "./delivery-state.ts";
 import { STEP_SENDS_PER_REQUEST_MAX } from "./limits.ts";
 import { resendsOf, stepSendOf } from "./owed.ts";
 import type { Send } from "./ports/queue.ts";
-import { birthOf } from "./run.ts";
 
 /** Sends the step messages that committed writes of this delivery owe. */
 export async function sendOwed(state: DeliveryState): Promise<void> {
@@ -44,7 +43,7 @@ export async function resend(state: DeliveryState): Promise<void> {
 
 async function sendSteps(state: DeliveryState, steps: readonly OwedStep[]): Promise<void> {
   if (steps.length === 0) return;
-  const { deploymentId } = birthOf(state.log.run);
+  const { deploymentId } = state.birth;
   const sends = steps.map((owed) =>
     stepSendOf(state.run, { ...owed, deploymentId, nowMs: nowMs(state) }),
   );

@@ -44,6 +44,8 @@ export interface ProcessMemory {
   /** Writes to streams that are on their way. */
   readonly flushing: Set<Promise<void>>;
   readonly stopping: Stopping;
+  /** Turned off for good where the World stored a write under another time than it was given. */
+  readonly runAhead: { isOff: boolean };
 }
 
 export interface Engine {

@@ -75,6 +75,7 @@ export function createEngine(parts: EngineParts): EngineRuntime {
     streams: new RunStreams(parts),
     flushing: new Set(),
     stopping: new Stopping(),
+    runAhead: { isOff: false },
   };
   const engine: Engine = { parts, memory };
   const handlers: QueueHandlers = {

@@ -27,6 +27,12 @@ export interface Settings {
   readonly readTimeoutMs: number;
   /** A background body may start while its start is in flight, on a plain first delivery. */
   readonly optimisticBackgroundStart: boolean;
+  /** Outcomes of inline steps that the guest may have seen before they commit; 0: none. */
+  readonly runAheadDepth: number;
+  /** A run's first delivery begins without a load, its `run_started` in flight. */
+  readonly turbo: boolean;
+  /** Inline bodies may start while their start is in flight, where turbo or run-ahead allow it. */
+  readonly optimisticInlineStart: boolean;
   /** Bytes of heaps that stay live between deliveries, over all tenants. */
   readonly liveHeapBytesMax: number;
   /** Neither heaps nor snapshots are kept between deliveries: every one replays from cold. */
@@ -44,12 +50,17 @@ export const DEFAULT_SETTINGS: Settings = {
   lingerMs: 30_000,
   readTimeoutMs: 5_000,
   optimisticBackgroundStart: false,
+  runAheadDepth: 10,
+  turbo: true,
+  optimisticInlineStart: true,
   liveHeapBytesMax: 512 * 1024 * 1024,
   isCold: false,
 };
 
 /** `WORKFLOW_MAX_INLINE_STEPS` is clamped to this. */
 const INLINE_STEPS_CLAMP = 16;
+/** `WORKFLOW_RUN_AHEAD_DEPTH` is clamped to this. */
+const RUN_AHEAD_CLAMP = 16;
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
@@ -58,7 +69,7 @@ export function settingsOf(environment: Environment): Settings {
   const number = (name: string, otherwise: number) => integerOf(environment, name, otherwise);
   const base = DEFAULT_SETTINGS;
   const optimistic = flagOf(environment, "WORKFLOW_OPTIMISTIC_BACKGROUND_START");
-  const inlineForbids = environment["WORKFLOW_OPTIMISTIC_INLINE_START"];
+  const isInlineForbidden = isOff(environment, "WORKFLOW_OPTIMISTIC_INLINE_START");
   return {
     queueDeliveriesMax: number("WORKFLOW_MAX_QUEUE_DELIVERIES", base.queueDeliveriesMax),
     divergenceRetriesMax: number(
@@ -79,7 +90,13 @@ export function settingsOf(environment: Environment): Settings {
     lingerMs: number("WORKFLOW_ORCHESTRATOR_LINGER_MS", base.lingerMs),
     readTimeoutMs: number("WORKFLOW_ORCHESTRATOR_READ_TIMEOUT_MS", base.readTimeoutMs),
     // An explicit "no" to early starts in place wins over the opt-in.
-    optimisticBackgroundStart: optimistic && inlineForbids !== "0" && inlineForbids !== "false",
+    optimisticBackgroundStart: optimistic && !isInlineForbidden,
+    runAheadDepth: Math.min(
+      number("WORKFLOW_RUN_AHEAD_DEPTH", base.runAheadDepth),
+      RUN_AHEAD_CLAMP,
+    ),
+    turbo: !isOff(environment, "WORKFLOW_TURBO"),
+    optimisticInlineStart: !isInlineForbidden,
     liveHeapBytesMax: number("BATON_LIVE_HEAP_BYTES", base.liveHeapBytesMax),
     isCold: flagOf(environment, "BATON_COLD"),
   };
@@ -95,6 +112,12 @@ function integerOf(environment: Environment, name: string, otherwise: number): n
     used: text.slice(0, 80),
     allowed: "a whole number from 0",
   });
+}
+
+/** Whether what is on by default is turned off. */
+function isOff(environment: Environment, name: string): boolean {
+  const text = environment[name]?.trim();
+  return text === "0" || text === "false";
 }
 
 function flagOf(environment: Environment, name: string): boolean {

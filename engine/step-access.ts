@@ -19,18 +19,25 @@ import type { AttributeChange, StepAccess, StepStreams } from "./ports/access.ts
 import type { StepAttempt } from "./ports/steps.ts";
 import { Progress } from "./progress.ts";
 
-export function accessOf(engine: Engine, attempt: Omit<StepAttempt, "access">): StepAccess {
+/** `runStart`: what the run's log and streams are to be given waits for it, and fails with it. */
+export function accessOf(
+  engine: Engine,
+  attempt: Omit<StepAttempt, "access">,
+  runStart: Promise<void> | null = null,
+): StepAccess {
   const { parts } = engine;
+  const behindStart = <T>(work: () => Promise<T>) =>
+    runStart === null ? work() : runStart.then(work);
   const streams = engine.memory.streams.forTenant(attempt.run.tenantId);
   const calls = new PlatformCalls(engine, attempt);
   const writes = new Writes(engine);
   return {
     streams: {
-      write: (place, chunks) => writes.track(streams.write(place, chunks)),
-      close: (place) => writes.track(streams.close(place)),
+      write: (place, chunks) => writes.track(behindStart(() => streams.write(place, chunks))),
+      close: (place) => writes.track(behindStart(() => streams.close(place))),
       read: (place, index, signal) => streams.read(place, index, signal),
     } satisfies StepStreams,
-    setAttributes: (changes) => setAttributes(engine, attempt, changes),
+    setAttributes: (changes) => behindStart(() => setAttributes(engine, attempt, changes)),
     call: (op, args) => calls.call(op, args),
     track: (work) => {
       const { runId } = attempt.run;

@@ -8,13 +8,13 @@
  * E12  Attempts are starts less interrupted ones; retries are counted by nothing else.
  */
 import { assertNever } from "./assert.ts";
-import type { EventType, RunEventOf } from "./events.ts";
+import type { EventType, PlacedEventOf } from "./events.ts";
 import type { EntityId } from "./ids.ts";
 import type { Slot } from "./slots.ts";
 
 export type StepEventType =
   "step_created" | "step_started" | "step_retrying" | "step_completed" | "step_failed";
-export type StepEvent = { [T in StepEventType]: RunEventOf<T> }[StepEventType];
+export type StepEvent = { [T in StepEventType]: PlacedEventOf<T> }[StepEventType];
 
 /** The last event is a retry that waits. */
 export interface PendingRetry {
@@ -106,7 +106,7 @@ function newStep(event: StepEvent): StepState {
   };
 }
 
-function retrying(state: StepState, event: RunEventOf<"step_retrying">): StepState {
+function retrying(state: StepState, event: PlacedEventOf<"step_retrying">): StepState {
   const moved = event.eventData.creatorMessageId !== undefined;
   return {
     ...state,

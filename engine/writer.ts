@@ -31,6 +31,8 @@ export type WriteResult =
       readonly kind: "committed";
       /** What this write put into the log, in the order asked. */
       readonly events: readonly RunEvent[];
+      /** What the World says landed below it. */
+      readonly below: readonly RunEvent[];
       /** Why items of a batch are not in it. */
       readonly refused: readonly Error[];
     }
@@ -136,7 +138,12 @@ export class InBandWriter {
     const merged = eventsToMerge(this.#log.topSlot, answer);
     for (const event of merged.events) this.#log.append(event);
     if (merged.isBehind || answer.refused.length > 0) this.#isBehind = true;
-    return { kind: "committed", events: answer.own, refused: answer.refused };
+    return {
+      kind: "committed",
+      events: answer.own,
+      below: answer.report,
+      refused: answer.refused,
+    };
   }
 
   #refusal(error: unknown): WriteResult {

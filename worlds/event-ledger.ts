@@ -6,7 +6,7 @@
  *
  * W4  Slots are dense: an accepted event has slot `seq + 1`, and a refusal leaves no hole.
  * W5  An in-band answer reports every event between `eventCount` and its own slot, or `hasMore`.
- * W6  An in-band event is stored under its `occurredAt`.
+ * W6  An in-band event, and the run's creation, is stored under its `occurredAt`.
  * W8  A run's status follows its first terminal event, by slot.
  */
 import { assert, assertNever, present } from "../engine/assert.ts";
@@ -277,14 +277,14 @@ export class EventLedger {
   /** Takes the next slot. The run's row is written once, at the end of the write. */
   #push(tail: Tail, item: AppendItem, request: Pick<AppendRequest, "fence" | "now">): EventRow {
     const { run } = tail;
-    const { inBand } = request.fence;
+    const isCreation = run.seq === 0;
+    const inBand = request.fence.inBand || isCreation;
     const place = {
       slot: slotOf(run.seq + 1),
       createdAt: (inBand ? item.occurredAt : null) ?? request.now,
       body: item.body,
     };
     const row = { ...place, digest: nextDigest(run.digest, run.runId, place) };
-    const isCreation = run.seq === 0;
     const moved = {
       ...run,
       ...runChange(run, item, row.createdAt),

@@ -17,7 +17,7 @@
  * W4   Dense slots. The log is slots 1 to `seq`; no refusal, race or crash leaves a hole. [log]
  * W5   Report. An in-band answer holds every event between `eventCount` and its own slot, or says
  *      `hasMore`. [log]
- * W6   Time. An in-band event is stored under its `occurredAt`, any other under the World's time.
+ * W6   Time. An in-band event, and the run's creation, is stored under its `occurredAt`, any other under the World's time.
  *      [fence]
  * W7   Terminal runs refuse what would start something new, and keep taking outcomes. [log]
  * W8   Status. A run's status follows its first terminal event, by slot. [log]

@@ -5,6 +5,7 @@
 import { describe, expect, it } from "vitest";
 import type { RunEvent } from "../../engine/events.ts";
 import type { EntityId, RunRef } from "../../engine/ids.ts";
+import type { Settings } from "../../engine/settings.ts";
 import type { CrashPoint } from "./crashing-world.ts";
 import { Crash } from "./crashing-world.ts";
 import type { Program } from "./fake-sandbox.ts";
@@ -108,9 +109,20 @@ const SCENARIOS: Record<string, Scenario> = {
   },
 };
 
-async function play(scenario: Scenario, crash?: CrashPoint): Promise<{ rig: Rig; run: RunRef }> {
+/** Everything awaited, and everything ahead of its commit that may be. */
+const FORMS: Readonly<Record<string, Partial<Settings>>> = {
+  awaited: {},
+  "running ahead": { runAheadDepth: 10, turbo: true },
+};
+
+async function play(
+  scenario: Scenario,
+  form: Partial<Settings>,
+  crash?: CrashPoint,
+): Promise<{ rig: Rig; run: RunRef }> {
   const rig = createRig({
     ...scenario.options,
+    settings: { ...scenario.options.settings, ...form },
     programs: { main: scenario.program },
     ...(crash === undefined ? {} : { crash }),
   });
@@ -168,32 +180,33 @@ function check(log: readonly RunEvent[]): void {
 }
 
 describe.each(Object.entries(SCENARIOS))("%s", (_name, scenario) => {
-  it.each(["before", "after"] as const)(
-    "ends the same when its process dies %s any World call",
-    async (when) => {
-      const baseline = await play(scenario);
-      const expected = {
-        output: await baseline.rig.output(baseline.run),
-        shape: shape(await baseline.rig.log(baseline.run), scenario.leftOpen),
-      };
-      expect(expected.output).not.toMatch(/running|failed/);
-      const callCount = baseline.rig.calls().length;
-      expect(callCount).toBeGreaterThan(5);
-      for (let call = 1; call <= callCount; call++) {
-        const { rig, run } = await play(scenario, { call, when });
-        const log = await rig.log(run);
-        const told = `dies ${when} call ${call}: ${baseline.rig.calls()[call - 1]}`;
-        expect({
-          told,
-          output: await rig.output(run),
-          shape: shape(log, scenario.leftOpen),
-        }).toEqual({
-          told,
-          ...expected,
-        });
-        check(log);
-        expect(rig.sandbox.openHeapCount(), told).toBeLessThanOrEqual(1);
-      }
-    },
-  );
+  it.each(
+    (["before", "after"] as const).flatMap((when) =>
+      Object.entries(FORMS).map(([name, form]) => [when, name, form] as const),
+    ),
+  )("ends the same when its process dies %s any World call, %s", async (when, _form, form) => {
+    const baseline = await play(scenario, form);
+    const expected = {
+      output: await baseline.rig.output(baseline.run),
+      shape: shape(await baseline.rig.log(baseline.run), scenario.leftOpen),
+    };
+    expect(expected.output).not.toMatch(/running|failed/);
+    const callCount = baseline.rig.calls().length;
+    expect(callCount).toBeGreaterThan(5);
+    for (let call = 1; call <= callCount; call++) {
+      const { rig, run } = await play(scenario, form, { call, when });
+      const log = await rig.log(run);
+      const told = `dies ${when} call ${call}: ${baseline.rig.calls()[call - 1]}`;
+      expect({
+        told,
+        output: await rig.output(run),
+        shape: shape(log, scenario.leftOpen),
+      }).toEqual({
+        told,
+        ...expected,
+      });
+      check(log);
+      expect(rig.sandbox.openHeapCount(), told).toBeLessThanOrEqual(1);
+    }
+  });
 });

@@ -29,6 +29,16 @@ class Store {
   push: (event: RunEvent) => void = () => undefined;
   options: SubscribeOptions | null = null;
   isSubscribed = false;
+  /** What its heartbeats say; null: none come. */
+  topSlot: number | null = 2;
+
+  /** Beats every 5 s, as Worlds do. */
+  beat(clock: HeldClock): void {
+    clock.setTimer(5_000, () => {
+      if (this.topSlot !== null) this.options?.onHeartbeat?.(slotOf(this.topSlot));
+      if (this.isSubscribed) this.beat(clock);
+    });
+  }
 
   events(): Events {
     return {
@@ -123,8 +133,9 @@ describe("the live feed", () => {
   });
 
   it("beside a live push polls at 10 s, and doubles clean polls once", async () => {
-    const { feed, polls } = feedOf();
+    const { feed, store, clock, polls } = feedOf();
     await feed.start(slotOf(2));
+    store.beat(clock);
     expect(feed.isLive).toBe(true);
     expect(await polls(3)).toEqual([10_000, 20_000, 20_000]);
   });
@@ -144,6 +155,33 @@ describe("the live feed", () => {
     store.log = [event(3)];
     expect(await polls(1)).toEqual([10_000]);
     expect(taken()).toEqual([3]);
+  });
+
+  it("a heartbeat above what is known polls at once, one that is not polls nothing", async () => {
+    const { feed, store, clock, taken } = feedOf();
+    await feed.start(slotOf(2));
+    store.beat(clock);
+    await clock.advance(5_000);
+    expect(store.lists).toBe(0);
+    store.log = [event(3)];
+    store.topSlot = 3;
+    await clock.advance(5_000);
+    expect(taken()).toEqual([3]);
+    expect(feed.isLive).toBe(true);
+  });
+
+  it("15 s without an event or a heartbeat end liveness, and the poll is back at 2 s", async () => {
+    const { feed, store, clock, polls, news } = feedOf();
+    await feed.start(slotOf(2));
+    store.beat(clock);
+    await clock.advance(8_000);
+    store.topSlot = null;
+    store.push(event(3));
+    await clock.advance(14_999);
+    expect([feed.isLive, news()]).toEqual([true, 1]);
+    await clock.advance(1);
+    expect([feed.isLive, store.isSubscribed, news()]).toEqual([false, false, 2]);
+    expect(await polls(1)).toEqual([2_000]);
   });
 
   it("a subscription that fails ends liveness at once, and says so", async () => {
@@ -176,9 +214,10 @@ describe("the live feed", () => {
   });
 
   it("a poll interval of 0 turns polls off", async () => {
-    const { feed, clock } = feedOf({ settings: { pollIntervalMs: 0 } });
+    const { feed, store, clock } = feedOf({ settings: { pollIntervalMs: 0 } });
     await feed.start(slotOf(2));
-    expect(clock.nextTimerAt).toBeNull();
+    await clock.advance(60_000);
+    expect([store.lists, clock.nextTimerAt]).toEqual([0, null]);
   });
 
   it("stopped, it holds nothing and takes nothing", async () => {

@@ -93,8 +93,8 @@ export const done = (text: string): StepOutcome => ({ kind: "completed", result:
 export const fails = (text: string, more: Partial<StepOutcome> = {}): StepOutcome =>
   ({ kind: "failed", error: bytes(text), isFatal: false, retryAt: null, ...more }) as StepOutcome;
 
-/** Settings under which a test sees one thing at a time: no linger. */
-const QUIET: Partial<Settings> = { lingerMs: 0 };
+/** Settings under which a test sees one thing at a time: no linger, nothing ahead of its commit. */
+const QUIET: Partial<Settings> = { lingerMs: 0, runAheadDepth: 0, turbo: false };
 
 export function createRig(options: RigOptions): Rig {
   const clock = new HeldClock();

@@ -15,6 +15,26 @@ describe("settings", () => {
     expect(settingsOf({ WORKFLOW_MAX_INLINE_STEPS: text }).inlineStepsMax).toBe(value);
   });
 
+  it.each([
+    [undefined, 10],
+    ["0", 0],
+    ["16", 16],
+    ["17", 16],
+  ])("the depth of run-ahead is clamped: %s is %i", (text, value) => {
+    expect(settingsOf({ WORKFLOW_RUN_AHEAD_DEPTH: text }).runAheadDepth).toBe(value);
+  });
+
+  it.each([
+    ["0", false],
+    ["false", false],
+    ["1", true],
+    ["no", true],
+  ])("turbo and early starts are on unless plainly turned off: %s", (text, on) => {
+    expect(settingsOf({ WORKFLOW_TURBO: text }).turbo).toBe(on);
+    const early = settingsOf({ WORKFLOW_OPTIMISTIC_INLINE_START: text });
+    expect(early.optimisticInlineStart).toBe(on);
+  });
+
   it.each(["-1", "1.5", "many", "1e99"])("%s is refused with the name of the setting", (text) => {
     const read = () => settingsOf({ WORKFLOW_MAX_QUEUE_DELIVERIES: text });
     expect(read).toThrow(/WORKFLOW_MAX_QUEUE_DELIVERIES/);

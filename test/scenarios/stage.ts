@@ -116,10 +116,15 @@ export async function played(play: Play, seed: string, isCold: boolean): Promise
   );
 }
 
-/** No lingering: each message is a delivery of its own, unless a scenario is about that. */
+/**
+ * No lingering, and nothing ahead of its commit: each message is a delivery of its own, each write
+ * is waited for, unless a scenario is about that.
+ */
 const DEFAULTS: Partial<Settings> = {
   inlineStepsMax: 3,
   lingerMs: 0,
+  runAheadDepth: 0,
+  turbo: false,
   inlineWindowMs: 600_000,
   liveHeapBytesMax: 512 * 1024 * 1024,
 };

@@ -25,7 +25,7 @@ await runCheck(
       { flags: "--from <n>", description: "the first seed", fallback: "1" },
       { flags: "--seed <n>", description: "repeat one schedule and print its timeline" },
       { flags: "--steps <n>", description: "with --seed: print only the last lines" },
-      { flags: "--mutant <name>", description: "with --seed: under this mutant" },
+      { flags: "--mutant <name>", description: "with --seed or --mutants: this mutant alone" },
       { flags: "--mutants", description: "find every mutant" },
     ],
     run: (context) => {
@@ -74,7 +74,8 @@ async function many(context: CheckContext): Promise<CheckResult> {
 async function mutants(context: CheckContext): Promise<CheckResult> {
   const figures: Record<string, number | string | null> = {};
   let isFound = true;
-  for (const { name } of MUTANTS) {
+  const wanted = mutantOf(context.options["mutant"]);
+  for (const { name } of wanted === null ? MUTANTS : [wanted]) {
     const seeds = Array.from({ length: MUTANT_SEEDS_MAX }, (_, i) => String(i + 1));
     let found: Verdict | null = null;
     let tried = 0;

@@ -8,45 +8,12 @@ import type { EngineParts } from "../../engine/parts.ts";
 import type { NewEvent, RunEvent } from "../../engine/events.ts";
 import { eventIdOf, nextSlot } from "../../engine/slots.ts";
 import type { Slot } from "../../engine/slots.ts";
-import type { RunId, TenantId } from "../../engine/ids.ts";
+import type { RunId } from "../../engine/ids.ts";
 import type { Message, Queue, Send, SendResult } from "../../engine/ports/queue.ts";
-import type { CreateParams, Events, TenantStore, World } from "../../engine/ports/world.ts";
+import type { CreateParams } from "../../engine/ports/world.ts";
+import { aheadPastHook, belowUnseen, untoldTime } from "./ahead-mutants.ts";
+import { changed, eventsWith } from "./changed-world.ts";
 import type { Mutant } from "./simulator.ts";
-
-/** The same World with some parts of each tenant's store, or its queue, replaced. */
-function changed(
-  world: World,
-  change: {
-    readonly store?: (store: TenantStore) => Partial<TenantStore>;
-    readonly queue?: (queue: Queue) => Partial<Queue>;
-  },
-): World {
-  const queue = world.queue;
-  return {
-    ...world,
-    forTenant: (tenantId: TenantId) => {
-      const store = world.forTenant(tenantId);
-      return { ...store, ...change.store?.(store) };
-    },
-    queue: {
-      send: (...args) => queue.send(...args),
-      sendBatch: (sends) => queue.sendBatch(sends),
-      consume: (...args) => queue.consume(...args),
-      ...change.queue?.(queue),
-    },
-  };
-}
-
-function eventsWith(events: Events, change: Partial<Events>): Events {
-  return {
-    create: (...args) => events.create(...args),
-    createBatch: (...args) => events.createBatch(...args),
-    list: (...args) => events.list(...args),
-    get: (...args) => events.get(...args),
-    subscribe: (...args) => events.subscribe(...args),
-    ...change,
-  };
-}
 
 /** Every in-band write is taken, whatever it was decided from. */
 const noFence: Mutant = {
@@ -326,4 +293,7 @@ export const MUTANTS: readonly Mutant[] = [
   noAtMostOnce,
   snapshotBySlot,
   messageWithoutEvent,
+  aheadPastHook,
+  untoldTime,
+  belowUnseen,
 ];

@@ -50,6 +50,8 @@ export class Process {
   readonly #options: ProcessOptions;
   readonly #flights = new Set<Flight>();
   readonly #consumers = new Set<Consumer>();
+  /** Ends of the live feeds that it opened. */
+  readonly #feeds: (() => void)[] = [];
   #isAlive = true;
   #stalledUntilMs = 0;
 
@@ -74,6 +76,7 @@ export class Process {
     // Nobody waits for the end of deliveries that will never answer.
     for (const consumer of this.#consumers) consumer.stop().catch(() => undefined);
     this.#loseFlights("its process died");
+    for (const end of this.#feeds) end();
     this.#options.onDeath();
   }
 
@@ -144,6 +147,7 @@ export class Process {
       return this.#options.strangerSnapshot(String(args[0])) as T;
     }
     const result = await this.#applied(site, args, apply);
+    if (site === "events.subscribe") this.#noteFeed(result as () => void);
     if (fault === "crash after") this.kill(site);
     await clock.sleep(latencyMs(draws));
     if (!this.#isAlive) return never();
@@ -164,6 +168,12 @@ export class Process {
       journal.refused(this.name, site, args, error);
       throw error;
     }
+  }
+
+  /** A feed lives no longer than its process. */
+  #noteFeed(end: () => void): void {
+    if (this.#isAlive) this.#feeds.push(end);
+    else end();
   }
 
   #breakFeed(fault: FaultKind | null, args: readonly unknown[], result: unknown): void {

@@ -158,6 +158,9 @@ class Schedule {
       inlineWindowMs: draws.pick([5_000, 120_000, 600_000]),
       isCold: settingsOf(process.env).isCold || draws.chance(0.1),
       liveHeapBytesMax: draws.pick([0, 16 * 1024 * 1024, DEFAULT_SETTINGS.liveHeapBytesMax]),
+      runAheadDepth: draws.pick([0, 1, 2, 10, 10, 16]),
+      turbo: draws.chance(0.7),
+      optimisticInlineStart: draws.chance(0.85),
     };
   }
 

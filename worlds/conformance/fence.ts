@@ -168,6 +168,17 @@ export const fenceCases: Cases = (use) => {
       expect((await bench.log(runId))[1]?.createdAt).toBe(at);
     });
 
+    it("a run is created under the occurredAt that its message says", async () => {
+      const bench = use();
+      const at = bench.open.now() - 12_345;
+      const runId = h.newRunId();
+      const { event } = await bench
+        .store()
+        .events.create(runId, { ...h.runCreated(), occurredAt: at });
+      expect(event.createdAt).toBe(at);
+      expect((await bench.store().runs.get(runId))?.createdAt).toBe(at);
+    });
+
     it("an out-of-band event is stored under the World's own time", async () => {
       const bench = use();
       const runId = await bench.started();

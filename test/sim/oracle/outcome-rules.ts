@@ -2,10 +2,11 @@
  * What a run came to, held against the model and against what its program must come to.
  *
  * Every run, whether or not its outcome depends on timing, must have asked for exactly what the
- * model asks for when it is fed the run's own log: same ids, same names, same deadlines, in time.
+ * model asks for when it is fed the run's own log: same ids, same names and labels, same deadlines, in time.
  */
 import { isDeepStrictEqual } from "node:util";
 import type { RunEvent } from "../../../engine/events.ts";
+import type { Payload } from "../../../engine/payload.ts";
 import type { FinalRun } from "../observation.ts";
 import { endOf, nameOf } from "./log-rules.ts";
 import { valueOf } from "./model.ts";
@@ -38,8 +39,10 @@ function creationBreaches(model: Model, event: RunEvent): string[] {
     case "step_created":
     case "step_started":
       if (asked?.kind !== "step") return differs(event.eventData.stepName, "no such step");
-      if (asked.stepName === event.eventData.stepName) return [];
-      return differs(event.eventData.stepName, asked.stepName);
+      if (asked.stepName !== event.eventData.stepName) {
+        return differs(event.eventData.stepName, asked.stepName);
+      }
+      return labelBreaches(event.eventData.input, asked.args, differs);
     case "wait_created":
       if (asked?.kind !== "wait") return differs("a wait", "no such wait");
       if (asked.resumeAt === event.eventData.resumeAt) return [];
@@ -55,6 +58,18 @@ function creationBreaches(model: Model, event: RunEvent): string[] {
     default:
       return [];
   }
+}
+
+/** A step's label is its second argument: under one id, only one is right. */
+function labelBreaches(
+  input: Payload | undefined,
+  asked: readonly unknown[],
+  differs: (what: unknown, by: unknown) => string[],
+): string[] {
+  if (input === undefined) return [];
+  // What could not be encoded stands in the log without its arguments.
+  const { args } = valueOf(input, null) as { args?: readonly unknown[] };
+  return args === undefined || args[1] === asked[1] ? [] : differs(args[1], asked[1]);
 }
 
 /** A run that goes on has asked for what the log holds, and waits for something of it. */

@@ -5,19 +5,12 @@
 import type { RunEvent, RunEventOf } from "../../../engine/events.ts";
 import { PAYLOAD_FIELDS } from "../../../engine/events.ts";
 import type { TenantId } from "../../../engine/ids.ts";
-import type { FinalRun, Observation } from "../observation.ts";
+import type { BodyRecord, FinalRun, Observation } from "../observation.ts";
 
 export function bodyBreaches(run: FinalRun, observation: Observation): string[] {
   const breaches: string[] = [];
   const bodies = observation.bodies.filter(({ ref }) => ref.runId === run.record.ref.runId);
   const starts = countOf(run.events, "step_started");
-  const isInline = new Set(
-    run.events.flatMap((event) =>
-      event.eventType === "step_started" && event.eventData.inline === true
-        ? [event.correlationId]
-        : [],
-    ),
-  );
   for (const event of run.events) {
     if (event.eventType !== "step_completed") continue;
     const own = bodies.filter(({ stepId }) => stepId === event.correlationId);
@@ -30,14 +23,28 @@ export function bodyBreaches(run: FinalRun, observation: Observation): string[] 
     if (own[0]?.stepName === "once" && own.length > 1) {
       breaches.push(`${stepId} allows one attempt, and ${own.length} bodies of it began`);
     }
-    // In the background a body begins only once its start is committed.
-    if (!isInline.has(stepId) && own.length > (starts.get(stepId) ?? 0)) {
+    // In place a body may begin ahead of its start, unless it may begin only once.
+    const behindStarts =
+      own[0]?.stepName === "once" ? own : own.filter((body) => isBackground(body, observation));
+    if (behindStarts.length > (starts.get(stepId) ?? 0)) {
       breaches.push(
-        `${own.length} bodies of ${stepId} began for ${starts.get(stepId) ?? 0} starts`,
+        `${behindStarts.length} bodies of ${stepId} began for ${starts.get(stepId) ?? 0} starts`,
       );
     }
   }
   return breaches;
+}
+
+/** Whether it began while its process held the step's own message. */
+function isBackground(body: BodyRecord, { deliveries }: Observation): boolean {
+  return deliveries.some(
+    ({ message, owner, startedAtMs, answeredAtMs }) =>
+      message.kind === "step" &&
+      message.stepId === body.stepId &&
+      owner === body.owner &&
+      startedAtMs <= body.startedAtMs &&
+      body.startedAtMs <= (answeredAtMs ?? Infinity),
+  );
 }
 
 /** Before an orchestrator's delivery is acked, the messages of all that it created are in. */
