@@ -6,7 +6,6 @@
  */
 import { isDeepStrictEqual } from "node:util";
 import type { RunEvent } from "../../../engine/events.ts";
-import type { Payload } from "../../../engine/payload.ts";
 import type { FinalRun } from "../observation.ts";
 import { endOf, nameOf } from "./log-rules.ts";
 import { valueOf } from "./model.ts";
@@ -20,6 +19,7 @@ export async function outcomeBreaches(run: FinalRun, bundle: ModelBundle): Promi
   for (const event of run.events) {
     if (event === end) break;
     breaches.push(...creationBreaches(model, event));
+    if (!drawsLabels(run)) breaches.push(...labelBreaches(model, event));
     await model.feed(event);
   }
   breaches.push(...(end === null ? openBreaches(run, model) : endBreaches(run, model, end)));
@@ -39,10 +39,8 @@ function creationBreaches(model: Model, event: RunEvent): string[] {
     case "step_created":
     case "step_started":
       if (asked?.kind !== "step") return differs(event.eventData.stepName, "no such step");
-      if (asked.stepName !== event.eventData.stepName) {
-        return differs(event.eventData.stepName, asked.stepName);
-      }
-      return labelBreaches(event.eventData.input, asked.args, differs);
+      if (asked.stepName === event.eventData.stepName) return [];
+      return differs(event.eventData.stepName, asked.stepName);
     case "wait_created":
       if (asked?.kind !== "wait") return differs("a wait", "no such wait");
       if (asked.resumeAt === event.eventData.resumeAt) return [];
@@ -61,15 +59,20 @@ function creationBreaches(model: Model, event: RunEvent): string[] {
 }
 
 /** A step's label is its second argument: under one id, only one is right. */
-function labelBreaches(
-  input: Payload | undefined,
-  asked: readonly unknown[],
-  differs: (what: unknown, by: unknown) => string[],
-): string[] {
-  if (input === undefined) return [];
+function labelBreaches(model: Model, event: RunEvent): string[] {
+  if (event.eventType !== "step_created" && event.eventType !== "step_started") return [];
+  const { correlationId, eventData } = event;
+  const asked = correlationId === null ? undefined : model.asked.get(correlationId);
+  if (asked?.kind !== "step" || eventData.input === undefined) return [];
   // What could not be encoded stands in the log without its arguments.
-  const { args } = valueOf(input, null) as { args?: readonly unknown[] };
-  return args === undefined || args[1] === asked[1] ? [] : differs(args[1], asked[1]);
+  const { args } = valueOf(eventData.input, null) as { args?: readonly unknown[] };
+  if (args === undefined || args[1] === asked.args[1]) return [];
+  return [`${nameOf(event)} is ${String(args[1])}, its code asked for ${String(asked.args[1])}`];
+}
+
+/** The model runs on another source of randomness than heaps do. */
+function drawsLabels({ record }: FinalRun): boolean {
+  return record.planned.workflow.endsWith("randomReader");
 }
 
 /** A run that goes on has asked for what the log holds, and waits for something of it. */
