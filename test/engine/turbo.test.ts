@@ -235,7 +235,7 @@ it("what an early body writes waits for `run_started`, and fails if that is refu
         work: async ({ access }) => {
           await access.setAttributes([{ key: "k", value: "v" }]).then(
             () => void told.push("set"),
-            (error: unknown) => void told.push(String((error as BatonError).code)),
+            (error: unknown) => void told.push((error as BatonError).code),
           );
           return done("x");
         },
