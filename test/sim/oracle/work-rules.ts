@@ -67,6 +67,8 @@ export function owedBreaches(run: FinalRun, observation: Observation): string[] 
     const creator = created.eventData.creatorMessageId ?? "";
     const acked = ackedAt.get(creator);
     if (acked === undefined || created.createdAt > acked) continue;
+    // In the very millisecond of the ack it may be a delivery's that had lost its lease.
+    if (created.createdAt === acked && outlivesAck(creator, acked, observation)) continue;
     const isSettled = run.events.some(
       (event) => isOutcome(event, created) && event.createdAt <= acked,
     );
@@ -76,6 +78,16 @@ export function owedBreaches(run: FinalRun, observation: Observation): string[] 
     }
   }
   return breaches;
+}
+
+/** Whether another delivery of the message was still at work when it was acked. */
+function outlivesAck(messageId: string, ackedAtMs: number, { deliveries }: Observation): boolean {
+  return deliveries.some(
+    ({ meta, startedAtMs, answeredAtMs }) =>
+      meta.messageId === messageId &&
+      startedAtMs <= ackedAtMs &&
+      (answeredAtMs ?? Infinity) > ackedAtMs,
+  );
 }
 
 function isOutcome(event: RunEvent, { correlationId }: RunEventOf<"step_created">): boolean {
