@@ -65,6 +65,8 @@ export interface DeliveryCounts {
   messagesSent: number;
   divergences: number;
   lostHeaps: number;
+  /** Heaps that broke at the run's own code. */
+  traps: number;
   /** Heaps that this delivery opened, by what from; a live one was not opened. */
   restores: number;
   coldStarts: number;
@@ -105,6 +107,8 @@ export interface DeliveryState extends Arrival {
   isFlushing: boolean;
   /** What the heap last said, at the log's consumed position. */
   report: QuietPass | null;
+  /** Whether this delivery compares with a cold replay is settled. */
+  isReplayChecked: boolean;
   /** Chains whose timers this delivery sends. */
   readonly ownedChains: Set<string>;
   readonly timedWaits: Set<EntityId>;
@@ -126,7 +130,13 @@ export type Ending =
   | { readonly kind: "start refused" }
   /** A write without an answer. */
   | { readonly kind: "unknown"; readonly error: unknown }
-  | { readonly kind: "parked"; readonly code: string; readonly message: string }
+  | {
+      readonly kind: "parked";
+      readonly code: string;
+      readonly message: string;
+      /** The message has had its attempts: it is not kept, and unparking sends another. */
+      readonly isSpent?: true;
+    }
   /** Not now: the same message again later. */
   | {
       readonly kind: "deferred";

@@ -23,7 +23,7 @@ import { dropHeap, runGuest } from "./guest-pass.ts";
 import { InlineBodies } from "./inline-bodies.ts";
 import { commitSettled, rerunOpenSteps } from "./inline-steps.ts";
 import { loadNothing, loadRun, tailReaderOf } from "./loading.ts";
-import { SET_ASIDE_REDELIVERY_MS } from "./limits.ts";
+import { REFUSED_FAILURES_MAX, SET_ASIDE_REDELIVERY_MS } from "./limits.ts";
 import type { LoadedRun } from "./loading.ts";
 import { resend, sendOwed } from "./owing.ts";
 import type { Engine } from "./parts.ts";
@@ -33,6 +33,7 @@ import type { DeliveryMeta, DeliveryResult, OrchestratorMessage, RunInput } from
 import type { TenantLimits } from "./ports/tenants.ts";
 import { Progress } from "./progress.ts";
 import { readOn } from "./reads.ts";
+import { contradictsReplay } from "./replay-check.ts";
 import { birthOf } from "./run.ts";
 import { failRun } from "./run-ending.ts";
 import { accessOf } from "./step-access.ts";
@@ -145,6 +146,7 @@ function stateOf(
       messagesSent: 0,
       divergences: 0,
       lostHeaps: 0,
+      traps: 0,
       restores: 0,
       coldStarts: 0,
       refusedPasses: 0,
@@ -159,6 +161,7 @@ function stateOf(
     wroteEnding: false,
     isFlushing: false,
     report: null,
+    isReplayChecked: false,
     ownedChains: new Set(),
     timedWaits: new Set(),
     owedSteps: new Map(),
@@ -169,12 +172,22 @@ function stateOf(
 /** A message that came too often ends its run before anything else is tried again. */
 async function failAtDeliveriesCap(state: DeliveryState): Promise<Ending | null> {
   const { queueDeliveriesMax } = state.engine.parts.settings;
-  if (state.meta.attempt <= queueDeliveriesMax || state.log.isOver) return null;
+  const excess = state.meta.attempt - queueDeliveriesMax;
+  if (excess <= 0 || state.log.isOver) return null;
   const message = `A message of this run was delivered more than ${queueDeliveriesMax} times`;
-  return failRun(state, {
-    errorCode: "MAX_DELIVERIES_EXCEEDED",
-    error: errorPayload("WorkflowRuntimeError", message),
-  });
+  const code = "MAX_DELIVERIES_EXCEEDED";
+  const error = errorPayload("WorkflowRuntimeError", message);
+  const ending = await failRun(state, { errorCode: code, error });
+  const isRefused = ending.kind === "superseded" || (ending.kind === "deferred" && ending.counted);
+  // A World that takes not even this would have the message come for ever.
+  if (!isRefused || excess <= REFUSED_FAILURES_MAX) return ending;
+  const why = ending.kind === "deferred" ? ending.reason : "IN_BAND_SUPERSEDED";
+  return {
+    kind: "parked",
+    code,
+    message: `${message}, and the World refuses its failure: ${why}`,
+    isSpent: true,
+  };
 }
 
 /** What comes once, before the first decision, from the whole log. */
@@ -207,6 +220,7 @@ async function pass(state: DeliveryState): Promise<Ending | null> {
   const ran = await runGuest(state);
   if (ran !== null) return ran;
   if (state.writer.isBehind) return null;
+  if (await contradictsReplay(state)) return null;
   const ahead = await runAhead(state);
   if (ahead !== "not now") return ahead;
   // They could have run ahead from here; here they may not.

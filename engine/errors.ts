@@ -164,6 +164,12 @@ export const ERROR_TABLE = {
     when: "The code asks for something else than the log holds at that point.",
     todo: "Keep workflows deterministic; the run is parked with what was expected and found.",
   },
+  SNAPSHOT_MISMATCH: {
+    name: "SnapshotMismatchError",
+    status: 500,
+    when: "A resumed heap asks for something else than a replay of its log from the start.",
+    todo: "Report it; the replay was followed, and the snapshot is gone.",
+  },
   CORRUPTED_EVENT_LOG: {
     name: "CorruptedEventLogError",
     status: 500,
@@ -199,6 +205,12 @@ export const ERROR_TABLE = {
     status: 413,
     when: "The workflow's code recursed so deep that its heap had to be given up.",
     todo: "Recurse less deeply.",
+  },
+  HEAP_BROKEN: {
+    name: "HeapBrokenError",
+    status: 500,
+    when: "The run's code broke its heap, and once more in a fresh one.",
+    todo: "Report the workflow; it met a fault of the JavaScript engine that it runs in.",
   },
   WALL_LIMIT_EXCEEDED: {
     name: "QuotaExceededError",
@@ -366,6 +378,7 @@ export const RUN_ERROR_CODES = [
   "HEAP_LIMIT_EXCEEDED",
   "CPU_LIMIT_EXCEEDED",
   "STACK_LIMIT_EXCEEDED",
+  "HEAP_BROKEN",
   "JOB_LIMIT_EXCEEDED",
   "DECISION_LIMIT_EXCEEDED",
   "PAYLOAD_LIMIT_EXCEEDED",

@@ -107,7 +107,7 @@ async function standDown(state: DeliveryState): Promise<DeliveryResult> {
 
 async function park(
   state: DeliveryState,
-  { code, message }: { readonly code: string; readonly message: string },
+  { code, message, isSpent }: Extract<Ending, { kind: "parked" }>,
 ): Promise<DeliveryResult> {
   dropHeap(state);
   await state.bodies.settleAll();
@@ -115,6 +115,7 @@ async function park(
   await armOwned(state);
   await state.store.runs.park(state.run.runId, { code, message, since: nowMs(state) });
   state.logger.error({ code, reason: message }, "a run is parked");
+  if (isSpent === true) return ACK;
   return { kind: "redeliver", afterMs: SET_ASIDE_REDELIVERY_MS, counted: false };
 }
 

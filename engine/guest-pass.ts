@@ -3,13 +3,14 @@
  *
  * Owns what becomes of each answer of the sandbox. A divergence is met by a replay from cold in
  * place, up to a cap, and then the run is parked with what was expected and found (design §6); a
- * heap that is lost is opened again; a limit that was exceeded ends the run.
+ * heap that is lost is opened again; one that broke at the run's own code is tried once more from
+ * the log alone, and then the run fails; a limit that was exceeded ends the run.
  */
 import { assertNever, present } from "./assert.ts";
 import { nextFeed } from "./consume.ts";
 import type { DeliveryState, Ending, QuietPass } from "./delivery-state.ts";
 import { ERROR_TABLE } from "./errors.ts";
-import { EVENTS_PER_PASS_MAX, LOST_HEAPS_MAX } from "./limits.ts";
+import { EVENTS_PER_PASS_MAX, LOST_HEAPS_MAX, TRAPS_MAX } from "./limits.ts";
 import { loadCold, loadFrom, loadStored } from "./loading.ts";
 import type { LoadedRun } from "./loading.ts";
 import { errorPayload } from "./payload.ts";
@@ -91,7 +92,7 @@ async function takeOpened(state: DeliveryState, opened: OpenResult): Promise<End
     case "limit":
       return failByLimit(state, opened.exceeded);
     case "lost":
-      return reopen(state, opened.reason);
+      return reopen(state, opened);
     default:
       return assertNever(opened);
   }
@@ -115,7 +116,7 @@ async function takeResult(state: DeliveryState, result: PassResult): Promise<End
       });
       return failByLimit(state, result.exceeded);
     case "lost":
-      return reopen(state, result.reason);
+      return reopen(state, result);
     default:
       return assertNever(result);
   }
@@ -155,7 +156,11 @@ async function meetDivergence(state: DeliveryState, found: Divergence): Promise<
   };
 }
 
-async function reopen(state: DeliveryState, reason: string): Promise<Ending | null> {
+async function reopen(
+  state: DeliveryState,
+  { reason, isTrap }: Extract<PassResult, { kind: "lost" }>,
+): Promise<Ending | null> {
+  if (isTrap === true) return meetTrap(state, reason);
   state.counts.lostHeaps += 1;
   state.logger.warn({ reason, lost: state.counts.lostHeaps }, "a heap was lost; opening it again");
   dropHeap(state);
@@ -169,6 +174,19 @@ async function reopen(state: DeliveryState, reason: string): Promise<Ending | nu
     afterMs: 1_000,
     counted: true,
   };
+}
+
+/**
+ * What broke the heap may have been in its image, and is not in a fresh one. A second break is the
+ * run's own: nothing else was in that heap, and its message would come for ever (design §2, §6).
+ */
+async function meetTrap(state: DeliveryState, reason: string): Promise<Ending | null> {
+  state.counts.traps += 1;
+  state.logger.error({ code: "HEAP_BROKEN", reason }, "a heap broke at the run's code");
+  if (state.counts.traps <= TRAPS_MAX) return goCold(state);
+  dropHeap(state);
+  const { name, when } = ERROR_TABLE.HEAP_BROKEN;
+  return failRun(state, { errorCode: "HEAP_BROKEN", error: errorPayload(name, when) });
 }
 
 /** Forgets the heap and everything folded, and loads the log from its first slot. */
@@ -187,7 +205,7 @@ export async function rollBack(state: DeliveryState): Promise<void> {
 }
 
 /** A load of its own has counts of its own, so its writer is a fresh one. */
-function takeLoaded(state: DeliveryState, loaded: LoadedRun): void {
+export function takeLoaded(state: DeliveryState, loaded: LoadedRun): void {
   state.counts.eventsCommitted += state.writer.committedCount;
   state.log = loaded.log;
   state.writer = loaded.writer;

@@ -13,7 +13,6 @@ import { isPastMargin, nowMs } from "./delivery-state.ts";
 import type { NewEvent, RunEvent } from "./events.ts";
 import type { EntityId } from "./ids.ts";
 import type { BodyStart, SettledBody } from "./inline-bodies.ts";
-import { STEP_DEFERRAL_MS } from "./limits.ts";
 import type { Payload } from "./payload.ts";
 import { batchesOf, newEvent } from "./plan.ts";
 import type { StepTraits } from "./ports/steps.ts";
@@ -22,6 +21,7 @@ import { attemptsOf, isStepEvent, stepAfter } from "./steps.ts";
 import type { StepState } from "./steps.ts";
 import type { Slot } from "./slots.ts";
 import { take } from "./taking.ts";
+import { deferUnregistered } from "./unregistered.ts";
 
 /** What is known of a step's function; null if nothing here can run it. */
 export async function traitsOf(state: DeliveryState, stepName: string): Promise<StepTraits | null> {
@@ -163,8 +163,13 @@ export async function rerunOpenSteps(state: DeliveryState): Promise<Ending | nul
   for (const step of open) {
     const traits = await traitsOf(state, step.stepName);
     if (traits === null) {
-      const reason = `nothing here can run step "${step.stepName}"`;
-      return { kind: "deferred", reason, afterMs: STEP_DEFERRAL_MS, counted: false };
+      const { stepName, createdAt } = step;
+      const { logger, meta, run } = state;
+      const { deliveryCount } = meta;
+      const about = { tenantId: run.tenantId, stepName, createdAt, deliveryCount, logger };
+      const afterMs = deferUnregistered(state.engine.parts, about);
+      const reason = `nothing here can run step "${stepName}"`;
+      return { kind: "deferred", reason, afterMs, counted: false };
     }
     events.push(nextEvent(step, traits.maxRetries));
   }

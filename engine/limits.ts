@@ -30,6 +30,8 @@ export const STEP_STALL_MS = HOUR;
 export const STEP_INTERRUPTIONS_MAX = 16;
 /** A message whose step nothing here can run comes again after so long, then later, uncounted. */
 export const STEP_DEFERRAL_MS = 5 * SECOND;
+/** A step that waited so long for a process that can run it is an operator's business. */
+export const STEP_UNREGISTERED_ALARM_MS = HOUR;
 /** How often a running background body's run is looked at, so that a cancellation reaches it. */
 export const STEP_RUN_WATCH_MS = 2 * SECOND;
 /** The looks at a running body's run back off to this. */
@@ -55,6 +57,12 @@ export const EVENTS_PER_PASS_MAX = 1_000;
 export const REFUSED_PASSES_MAX = 3;
 /** Heaps in a row that one delivery may lose before it asks for a redelivery. */
 export const LOST_HEAPS_MAX = 3;
+/** A run that breaks a fresh heap at the same log a second time breaks every one. */
+export const TRAPS_MAX = 1;
+/** Past the delivery cap: so many more deliveries may try to fail the run; then it is parked. */
+export const REFUSED_FAILURES_MAX = 3;
+/** A longer log is not replayed only to compare: the check would cost more than it tells. */
+export const REPLAY_CHECK_EVENTS_MAX = 10_000;
 /** A payload may be large, and the first page of a log is read before anything is known of it. */
 export const FIRST_PAGE_EVENTS = 64;
 /** As many as a World gives in one page. */

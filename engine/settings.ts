@@ -35,6 +35,8 @@ export interface Settings {
   readonly optimisticInlineStart: boolean;
   /** Bytes of heaps that stay live between deliveries, over all tenants. */
   readonly liveHeapBytesMax: number;
+  /** One resume in so many is compared with a cold replay; 0: none. */
+  readonly replayCheckEvery: number;
   /** Neither heaps nor snapshots are kept between deliveries: every one replays from cold. */
   readonly isCold: boolean;
 }
@@ -54,6 +56,7 @@ export const DEFAULT_SETTINGS: Settings = {
   turbo: true,
   optimisticInlineStart: true,
   liveHeapBytesMax: 512 * 1024 * 1024,
+  replayCheckEvery: 500,
   isCold: false,
 };
 
@@ -98,6 +101,7 @@ export function settingsOf(environment: Environment): Settings {
     turbo: !isOff(environment, "WORKFLOW_TURBO"),
     optimisticInlineStart: !isInlineForbidden,
     liveHeapBytesMax: number("BATON_LIVE_HEAP_BYTES", base.liveHeapBytesMax),
+    replayCheckEvery: number("BATON_REPLAY_CHECK_EVERY", base.replayCheckEvery),
     isCold: flagOf(environment, "BATON_COLD"),
   };
 }

@@ -17,7 +17,7 @@ import type { TenantStore } from "./ports/world.ts";
 import type { RunRef } from "./ids.ts";
 import { SPEC_VERSION } from "./events.ts";
 import type { Log } from "./ports/host.ts";
-import { SET_ASIDE_REDELIVERY_MS, STEP_DEFERRAL_MS, STEP_STALL_MS } from "./limits.ts";
+import { SET_ASIDE_REDELIVERY_MS, STEP_STALL_MS } from "./limits.ts";
 import { wakeOf } from "./owed.ts";
 import { errorPayload } from "./payload.ts";
 import type { Payload } from "./payload.ts";
@@ -26,6 +26,7 @@ import type { NextAttempt } from "./retry.ts";
 import { runAttempt, writeOutcome } from "./step-attempt.ts";
 import { readStep } from "./step-reads.ts";
 import type { StepState } from "./steps.ts";
+import { deferUnregistered } from "./unregistered.ts";
 import type { StepTraits } from "./ports/steps.ts";
 
 /** What one step message is about. */
@@ -68,9 +69,11 @@ async function handle(arrival: StepArrival): Promise<StepEnd> {
   if (standing.status !== "active") return later("tenant not active", SET_ASIDE_REDELIVERY_MS);
   const traits = await steps.traitsOf(run, message.deploymentId, message.stepName);
   if (traits === null) {
-    arrival.logger.warn({ code: "STEP_NOT_REGISTERED" }, "nothing here can run the step");
-    const afterMs = STEP_DEFERRAL_MS * 2 ** Math.min(arrival.meta.deliveryCount - 1, 10);
-    return later("not registered here", Math.min(afterMs, SET_ASIDE_REDELIVERY_MS));
+    const { stepName, stepCreatedAt: createdAt } = message;
+    const { logger, meta } = arrival;
+    const { deliveryCount } = meta;
+    const about = { tenantId: run.tenantId, stepName, createdAt, deliveryCount, logger };
+    return later("not registered here", deferUnregistered(engine.parts, about));
   }
   if (!isPlainFirst(arrival)) return decideFromLog(arrival, traits);
   const first = { kind: "start", attempt: 1, isLast: traits.maxRetries === 0 } as const;

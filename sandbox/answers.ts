@@ -21,7 +21,11 @@ const exceeded = z.strictObject({
   allowed: size,
 });
 
-const lost = z.strictObject({ kind: z.literal("lost"), reason: long });
+const lost = z.strictObject({
+  kind: z.literal("lost"),
+  reason: long,
+  isTrap: z.literal(true).optional(),
+});
 const limit = z.strictObject({ kind: z.literal("limit"), exceeded, usage: usage.optional() });
 const bundleAnswers = [
   z.strictObject({

@@ -15,8 +15,8 @@ export type Ran<T> =
   /** An exception left the guest. */
   | { readonly kind: "threw"; readonly text: string }
   | { readonly kind: "limit"; readonly exceeded: LimitExceeded }
-  /** Something other than guest code failed. */
-  | { readonly kind: "lost"; readonly reason: string };
+  /** Something other than guest code failed. `isTrap`: the wasm or our code in it, at this work. */
+  | { readonly kind: "lost"; readonly reason: string; readonly isTrap?: true };
 
 /** Ends the work in progress; `Execution.run` turns it into a value. */
 class LimitReached extends Error {
@@ -123,6 +123,7 @@ export class Execution {
         exceeded: exceeded("STACK_LIMIT_EXCEEDED", "stackBytesMax", stackBytesMax, stackBytesMax),
       };
     }
-    return { kind: "lost", reason: error instanceof Error ? error.message : String(error) };
+    const reason = error instanceof Error ? error.message : String(error);
+    return { kind: "lost", reason, isTrap: true };
   }
 }

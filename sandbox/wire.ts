@@ -118,7 +118,7 @@ export type OpenAnswer =
   /** The place no longer has the bundle's source; send it and ask again. */
   | { readonly kind: "bundle_unknown" }
   | { readonly kind: "limit"; readonly exceeded: LimitExceeded }
-  | { readonly kind: "lost"; readonly reason: string };
+  | { readonly kind: "lost"; readonly reason: string; readonly isTrap?: true };
 
 export type PassAnswer =
   | {
@@ -134,7 +134,7 @@ export type PassAnswer =
   | { readonly kind: "limit"; readonly exceeded: LimitExceeded; readonly usage: PassUsage }
   /** A payload among the events is no devalue text. The heap is gone. */
   | { readonly kind: "unreadable"; readonly slot: number }
-  | { readonly kind: "lost"; readonly reason: string };
+  | { readonly kind: "lost"; readonly reason: string; readonly isTrap?: true };
 
 export type SnapshotAnswer =
   | { readonly kind: "image"; readonly fingerprint: string; readonly bytes: Uint8Array }
@@ -158,7 +158,7 @@ export type StepTurnsAnswer =
       readonly usage: PassUsage;
     }
   | { readonly kind: "limit"; readonly exceeded: LimitExceeded }
-  | { readonly kind: "lost"; readonly reason: string };
+  | { readonly kind: "lost"; readonly reason: string; readonly isTrap?: true };
 
 export type StepBeginAnswer =
   | StepTurnsAnswer

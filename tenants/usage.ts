@@ -17,6 +17,9 @@ const NONE: Usage = {
   stepAttempts: 0,
   heapLimitBreaches: 0,
   cpuLimitBreaches: 0,
+  unregisteredSteps: 0,
+  replayChecks: 0,
+  replayMismatches: 0,
   heapBytesPeak: 0,
 };
 
@@ -30,6 +33,9 @@ export function addSample(usage: Usage, sample: UsageSample): Usage {
     stepAttempts: sum("stepAttempts"),
     heapLimitBreaches: sum("heapLimitBreaches"),
     cpuLimitBreaches: sum("cpuLimitBreaches"),
+    unregisteredSteps: sum("unregisteredSteps"),
+    replayChecks: sum("replayChecks"),
+    replayMismatches: sum("replayMismatches"),
     heapBytesPeak: Math.max(usage.heapBytesPeak, sample.heapBytesPeak ?? 0),
   };
 }

@@ -116,8 +116,11 @@ export type PassResult =
   | { readonly kind: "diverged"; readonly divergence: Divergence }
   /** The run is to fail. The heap is gone. */
   | { readonly kind: "limit"; readonly exceeded: LimitExceeded; readonly usage: PassUsage }
-  /** The heap is gone through no fault of the run: open it again from snapshot or log. */
-  | { readonly kind: "lost"; readonly reason: string };
+  /**
+   * The heap is gone: open it again from snapshot or log. `isTrap`: it broke at this very work, so
+   * again from the log alone; otherwise through no fault of the run.
+   */
+  | { readonly kind: "lost"; readonly reason: string; readonly isTrap?: true };
 
 export interface HeapLimits {
   /** Linear memory of the heap, whole: 5.4 MB of it are taken before any code runs. */
@@ -174,7 +177,7 @@ export type OpenResult =
   /** The bundle's own top level is at fault; `error` is for the tenant. */
   | { readonly kind: "bundle_failed"; readonly error: BundleFailure }
   | { readonly kind: "limit"; readonly exceeded: LimitExceeded }
-  | { readonly kind: "lost"; readonly reason: string };
+  | { readonly kind: "lost"; readonly reason: string; readonly isTrap?: true };
 
 export interface BundleFailure {
   readonly message: string;

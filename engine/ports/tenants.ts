@@ -28,6 +28,11 @@ export interface UsageSample {
   readonly stepAttempts?: number;
   readonly heapLimitBreaches?: number;
   readonly cpuLimitBreaches?: number;
+  /** Deliveries of steps that nothing here can run. */
+  readonly unregisteredSteps?: number;
+  /** Resumes that were compared with a cold replay, and those that it contradicted. */
+  readonly replayChecks?: number;
+  readonly replayMismatches?: number;
   /** The largest heap seen; kept as a maximum, not as a sum. */
   readonly heapBytesPeak?: number;
 }

@@ -130,60 +130,6 @@ describe("two deliveries of one run", () => {
   });
 });
 
-describe("a refusal without another orchestrator", () => {
-  /** Refuses writes as a World does that sealed the writer's own position. */
-  function refusing(times: number) {
-    let refused = 0;
-    const wrap = withEvents((events) => {
-      const refuse = () => {
-        if (refused++ < times) throw new BatonError("IN_BAND_SUPERSEDED", "sealed");
-      };
-      return {
-        createBatch: async (runId, batch, params) => {
-          refuse();
-          return events.createBatch(runId, batch, params);
-        },
-        create: async (runId, event, params) => {
-          // What the cap writes is let through, so that the test can see it.
-          if (params?.inBand === true && event.eventType !== "run_failed") refuse();
-          return events.create(runId, event, params);
-        },
-      };
-    });
-    return wrap;
-  }
-
-  it("is redelivered after a second and completes", async () => {
-    const rig = createRig({
-      programs: { main: (guest) => guest.step("work") },
-      steps: { work: () => done("x") },
-      wrap: refusing(2),
-    });
-    const run = await rig.start();
-    await rig.settle();
-    expect(rig.deliveries[0]?.answer).toEqual(STAND_DOWN);
-    await rig.runOut(run);
-    expect(rig.deliveries.map((d) => d.meta.attempt)).toEqual([1, 2, 3]);
-    expect(await rig.output(run)).toBe("x");
-  });
-
-  it("on every pass fails the run at the delivery cap", async () => {
-    const rig = createRig({
-      programs: { main: (guest) => guest.step("work") },
-      steps: { work: () => done("x") },
-      wrap: refusing(1e9),
-    });
-    const run = await rig.start();
-    await rig.runOut(run);
-    expect(await rig.outcome(run)).toMatchObject({
-      kind: "failed",
-      errorCode: "MAX_DELIVERIES_EXCEEDED",
-    });
-    expect(rig.deliveries).toHaveLength(49);
-    expect(rig.attempts).toEqual([]);
-  });
-});
-
 describe("a delivery that dies and is coalesced away", () => {
   /** Lets the first delivery commit, and die at its next send or write. */
   function dyingAfter(type: string) {

@@ -10,7 +10,12 @@ import type { Log } from "../../engine/ports/host.ts";
 import type { DeliveryMeta, DeliveryResult, Message, Send } from "../../engine/ports/queue.ts";
 import type { BundleCode, HeapLimits, Sandbox } from "../../engine/ports/sandbox.ts";
 import type { StepAttempt, StepOutcome, StepRunner } from "../../engine/ports/steps.ts";
-import type { TenantLimits, TenantStatus, Tenants } from "../../engine/ports/tenants.ts";
+import type {
+  TenantLimits,
+  TenantStatus,
+  Tenants,
+  UsageSample,
+} from "../../engine/ports/tenants.ts";
 import type { World } from "../../engine/ports/world.ts";
 import { createEngine } from "../../engine/runtime.ts";
 import type { EngineRuntime } from "../../engine/runtime.ts";
@@ -66,9 +71,13 @@ export interface Rig {
   readonly deliveries: Delivered[];
   /** Messages that the engine sent by itself, deduplicated ones included. */
   readonly sends: Send[];
+  /** Messages that its out-of-band events implied. */
+  readonly implied: Send[];
   readonly attempts: StepAttempt[];
   readonly lines: { fields: Record<string, unknown>; message: string }[];
   readonly calls: () => readonly string[];
+  /** What was counted of the tenant's use. */
+  readonly counted: (name: keyof UsageSample) => number;
   status: TenantStatus;
   start(workflowName?: string, input?: string, idempotencyKey?: string): Promise<RunRef>;
   /** Gives the hook of this token a payload. */
@@ -94,7 +103,12 @@ export const fails = (text: string, more: Partial<StepOutcome> = {}): StepOutcom
   ({ kind: "failed", error: bytes(text), isFatal: false, retryAt: null, ...more }) as StepOutcome;
 
 /** Settings under which a test sees one thing at a time: no linger, nothing ahead of its commit. */
-const QUIET: Partial<Settings> = { lingerMs: 0, runAheadDepth: 0, turbo: false };
+const QUIET: Partial<Settings> = {
+  lingerMs: 0,
+  runAheadDepth: 0,
+  turbo: false,
+  replayCheckEvery: 0,
+};
 
 export function createRig(options: RigOptions): Rig {
   const clock = new HeldClock();
@@ -104,6 +118,8 @@ export function createRig(options: RigOptions): Rig {
   const attempts: StepAttempt[] = [];
   const deliveries: Delivered[] = [];
   const sends: Send[] = [];
+  const implied: Send[] = [];
+  const samples: UsageSample[] = [];
   const lines: Rig["lines"] = [];
   const settings = { ...DEFAULT_SETTINGS, ...QUIET, ...options.settings };
   const parts = {
@@ -117,11 +133,11 @@ export function createRig(options: RigOptions): Rig {
   };
   let caller = new Caller(options.crash ?? null, () => restart());
   const build = (): EngineRuntime => {
-    const reached = recordingSends(reachedBy(caller, world), sends);
+    const reached = recordingSends(reachedBy(caller, world), { sends, implied });
     return createEngine({
       ...parts,
       world: options.wrap?.(reached) ?? reached,
-      tenants: fakeTenants(() => rig.status, options),
+      tenants: fakeTenants(() => rig.status, options, samples),
     });
   };
   const restart = (): void => {
@@ -170,7 +186,11 @@ export function createRig(options: RigOptions): Rig {
     }
   };
   // Who looks at a run's end is not the process under test.
-  const observer = createEngine({ ...parts, world, tenants: fakeTenants(() => "active", options) });
+  const observer = createEngine({
+    ...parts,
+    world,
+    tenants: fakeTenants(() => "active", options, []),
+  });
   const outcome = (run: RunRef) => observer.getRun(run.tenantId, run.runId).outcome();
   const rig: Rig = {
     world,
@@ -179,9 +199,11 @@ export function createRig(options: RigOptions): Rig {
     engine: () => engine,
     deliveries,
     sends,
+    implied,
     attempts,
     lines,
     calls: () => caller.calls,
+    counted: (name) => samples.reduce((sum, sample) => sum + (sample[name] ?? 0), 0),
     status: "active",
     start: async (workflowName = "main", input = "", idempotencyKey) => {
       const request = { tenantId: TENANT, workflowName, deploymentId: BUNDLE, input: bytes(input) };
@@ -242,7 +264,11 @@ function stepRunner(
   };
 }
 
-function fakeTenants(status: () => TenantStatus, { limits, real }: RigOptions): Tenants {
+function fakeTenants(
+  status: () => TenantStatus,
+  { limits, real }: RigOptions,
+  samples: UsageSample[],
+): Tenants {
   const heap = real?.heap ?? {
     heapBytesMax: 1,
     cpuSoftMs: 1,
@@ -271,7 +297,7 @@ function fakeTenants(status: () => TenantStatus, { limits, real }: RigOptions): 
       hash === BUNDLE
         ? { tenantId, hash: bundleHashOf(hash), workflowCode: "", guestLibrary: "", ...real?.code }
         : null,
-    count: () => undefined,
+    count: (_tenantId, sample) => void samples.push(sample),
     tokenHash: async (tenantId, token) => {
       let hash = 0x811c9dc5;
       for (const byte of bytes(`${tenantId}/${token}`)) hash = Math.imul(hash ^ byte, 0x01000193);
@@ -289,9 +315,26 @@ function fakeTenants(status: () => TenantStatus, { limits, real }: RigOptions): 
   };
 }
 
-function recordingSends(world: World, sends: Send[]): World {
+function recordingSends(
+  world: World,
+  { sends, implied }: { readonly sends: Send[]; readonly implied: Send[] },
+): World {
   return {
     ...world,
+    forTenant: (tenantId) => {
+      const store = world.forTenant(tenantId);
+      const { events } = store;
+      return {
+        ...store,
+        events: {
+          ...events,
+          create: (runId, event, params) => {
+            if (params?.send !== undefined) implied.push(params.send);
+            return events.create(runId, event, params);
+          },
+        },
+      };
+    },
     queue: {
       ...world.queue,
       send: (message, options) => {

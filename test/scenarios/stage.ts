@@ -126,6 +126,7 @@ const DEFAULTS: Partial<Settings> = {
   runAheadDepth: 0,
   turbo: false,
   inlineWindowMs: 600_000,
+  replayCheckEvery: 0,
   liveHeapBytesMax: 512 * 1024 * 1024,
 };
 

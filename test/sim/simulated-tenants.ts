@@ -24,7 +24,11 @@ export const HEAP_LIMITS: HeapLimits = {
 
 const text = new TextEncoder();
 
-export function simulatedTenants(sources: SimulatedSources, known: readonly TenantId[]): Tenants {
+export function simulatedTenants(
+  sources: SimulatedSources,
+  known: readonly TenantId[],
+  onMismatch: () => void,
+): Tenants {
   return {
     standingOf: (tenantId) =>
       Promise.resolve(
@@ -42,7 +46,9 @@ export function simulatedTenants(sources: SimulatedSources, known: readonly Tena
       ),
     bundleOf: (tenantId, deploymentId) =>
       Promise.resolve(deploymentId === sources.hash ? codeFor(tenantId, sources) : null),
-    count: () => undefined,
+    count: (_tenantId, { replayMismatches = 0 }) => {
+      if (replayMismatches > 0) onMismatch();
+    },
     tokenHash: (tenantId, token) =>
       Promise.resolve(createHash("sha256").update(`${tenantId}\0${token}`).digest("hex")),
     sealSnapshot: (_run, plain, boundTo) => {

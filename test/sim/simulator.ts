@@ -157,6 +157,7 @@ class Schedule {
       lingerMs: draws.pick([0, 30_000]),
       inlineWindowMs: draws.pick([5_000, 120_000, 600_000]),
       isCold: settingsOf(process.env).isCold || draws.chance(0.1),
+      replayCheckEvery: this.#draws.split("replay checks").pick([0, 0, 1, 3]),
       liveHeapBytesMax: draws.pick([0, 16 * 1024 * 1024, DEFAULT_SETTINGS.liveHeapBytesMax]),
       runAheadDepth: draws.pick([0, 1, 2, 10, 10, 16]),
       turbo: draws.chance(0.7),
@@ -202,7 +203,9 @@ class Schedule {
     const plain: EngineParts = {
       world: process.over(this.#world),
       sandbox: heaps.sandbox,
-      tenants: simulatedTenants(this.#parts.sources, this.#tenants),
+      tenants: simulatedTenants(this.#parts.sources, this.#tenants, () => {
+        journal.surprises.push("a resumed heap and a replay of its log differ");
+      }),
       steps: this.#bodies(owner, process),
       codec: stepCodec,
       clock: process.clock,
