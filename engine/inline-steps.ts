@@ -63,8 +63,7 @@ export function startBody(
       run,
       deploymentId: birth.deploymentId,
       workflowName: birth.workflowName,
-      runStartedAt:
-        log.run.kind === "started" ? log.run.startedAt : (state.freshStartMs ?? birth.createdAt),
+      runStartedAt: birth.createdAt,
       stepId: step.stepId,
       stepName: step.stepName,
       input,

@@ -134,7 +134,7 @@ async function readAbout(arrival: StepArrival): Promise<AboutAttempt> {
   const row = present(await arrival.store.runs.get(arrival.run.runId), "a step's run exists");
   return {
     workflowName: row.workflowName,
-    runStartedAt: row.startedAt ?? row.createdAt,
+    runStartedAt: row.createdAt,
     input: arrival.message.stepInput ?? (await readInput(arrival)),
   };
 }

@@ -49,11 +49,15 @@ export function isOpen(wait: WaitState): boolean {
   return wait.completedSlot === null;
 }
 
-/** Open waits that are to be completed now, in the order of their creation. */
+/**
+ * Open waits that are to be completed now: by their deadlines, so that of several which one late
+ * look finds due the shorter sleep still ends first; then those that were woken before theirs.
+ */
 export function dueWaits(waits: Iterable<WaitState>, nowMs: number): readonly WaitState[] {
+  const endedMs = (wait: WaitState) => Math.min(wait.resumeAt, nowMs);
   return [...waits]
     .filter((wait) => isOpen(wait) && (wait.isWoken || wait.resumeAt <= nowMs))
-    .sort((a, b) => a.createdSlot - b.createdSlot);
+    .sort((a, b) => endedMs(a) - endedMs(b) || a.createdSlot - b.createdSlot);
 }
 
 /** The earliest deadline of an open wait, epoch ms, or null if none is open. */

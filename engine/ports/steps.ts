@@ -19,6 +19,7 @@ export interface StepAttempt {
   readonly run: RunRef;
   readonly deploymentId: string;
   readonly workflowName: string;
+  /** What `workflowStartedAt` reads, in epoch ms: the run's creation, as in the workflow's code. */
   readonly runStartedAt: number;
   readonly stepId: EntityId;
   readonly stepName: string;

@@ -88,7 +88,7 @@ async function transformSide(input: SourceFile, side: BundleSide): Promise<Trans
   const plain = lifted.steps.size === 0 ? null : await printFile(parsed, source);
   const output = await transform(plain?.code ?? source, swcOptions(input, side, plain?.map));
   const bare = output.code.replace(MANIFEST_COMMENT, "");
-  const code = keptImports(parsed, side, bare) + bare;
+  const code = keptImports(input, { parsed, side }, bare) + bare;
   const comment = commentSchema.parse(JSON.parse(MANIFEST_COMMENT.exec(output.code)?.[1] ?? "{}"));
   const steps = idsOf(comment.steps, (entry) => entry.stepId);
   for (const [name, id] of lifted.steps) steps.set(name, id);
@@ -103,12 +103,17 @@ async function transformSide(input: SourceFile, side: BundleSide): Promise<Trans
   };
 }
 
+interface Side {
+  readonly parsed: ParsedFile;
+  readonly side: BundleSide;
+}
+
 /**
  * The transformer drops imports whose names it sees no use of. Two kinds are used all the same, and
  * come back here, on the first line so that no other line moves: those that bind no name (in step
  * code; workflow code does without, as in the SDK), and what JSX that is left compiles to calls of.
  */
-function keptImports(parsed: ParsedFile, side: BundleSide, code: string): string {
+function keptImports(input: SourceFile, { parsed, side }: Side, code: string): string {
   const hasJsx = /<[A-Za-z>]/.test(code);
   return parsed.module.body
     .filter((node) => node.type === "ImportDeclaration" && node["typeOnly"] !== true)
@@ -116,7 +121,7 @@ function keptImports(parsed: ParsedFile, side: BundleSide, code: string): string
       const from = JSON.stringify((node["source"] as { value: string }).value);
       const specifiers = node["specifiers"] as Node[];
       if (specifiers.length === 0) return side === "step" ? `import ${from};` : "";
-      const lost = hasJsx ? specifiers.filter((one) => isLostFactory(one, code)) : [];
+      const lost = hasJsx ? specifiers.filter((one) => isLostFactory(one, input, code)) : [];
       return lost.map((one) => `import ${importText(one)} from ${from};`).join("");
     })
     .join("");
@@ -125,9 +130,12 @@ function keptImports(parsed: ParsedFile, side: BundleSide, code: string): string
 /** The names by which JSX is called, where no automatic runtime is set. */
 const JSX_FACTORIES = new Set(["React", "h", "Fragment", "createElement"]);
 
-function isLostFactory(specifier: Node, code: string): boolean {
+function isLostFactory(specifier: Node, { source }: SourceFile, code: string): boolean {
   const name = localName(specifier);
-  return JSX_FACTORIES.has(name) && !new RegExp(`^import\\b.*\\b${name}\\b`, "m").test(code);
+  const pragmas = [...source.matchAll(/@jsx(?:Frag)?\s+(\w+)/g)].map((match) => match[1]);
+  if (!JSX_FACTORIES.has(name) && !pragmas.includes(name)) return false;
+  // Only what stands before the quoted module: its name may hold the word too.
+  return !new RegExp(`^import\\b[^"';]*\\b${name}\\b`, "m").test(code);
 }
 
 function localName(specifier: Node): string {

@@ -126,11 +126,18 @@ describe("waits in a log", () => {
   it("a wait is due at its deadline, not before", () => {
     const log = l.logOf(l.created(), l.waitCreated(1, l.T0 + 100), l.waitCreated(2, l.T0 + 50));
     expect(dueWaits(log.waits.values(), l.T0 + 99)).toHaveLength(1);
-    expect(dueWaits(log.waits.values(), l.T0 + 100).map((w) => w.createdSlot)).toEqual([2, 3]);
+    expect(dueWaits(log.waits.values(), l.T0 + 100).map((w) => w.createdSlot)).toEqual([3, 2]);
     expect(nextDueMs(log.waits.values())).toBe(l.T0 + 50);
     l.grow(log, l.waitCompleted(1), l.waitCompleted(2), l.wakeRequested());
     expect(dueWaits(log.waits.values(), l.T0 + 1e9)).toEqual([]);
     expect(nextDueMs(log.waits.values())).toBeNull();
+  });
+
+  it("of several that one look finds due the shortest ends first, and a woken one last", () => {
+    const log = l.logOf(l.created(), l.waitCreated(1, l.T0 + 1e6), l.waitCreated(2, l.T0 + 80));
+    l.grow(log, l.waitCreated(3, l.T0 + 10), l.waitCreated(4, l.T0 + 10), l.wakeRequested(1));
+    const due = dueWaits(log.waits.values(), l.T0 + 1000).map((wait) => wait.waitId);
+    expect(due).toEqual([3, 4, 2, 1].map((n) => l.idOf("wait", n)));
   });
 });
 
