@@ -240,7 +240,6 @@ function noteCommitted(state: DeliveryState, events: readonly RunEvent[]): void 
 async function land(state: DeliveryState, { writes }: Stretch): Promise<Ending | null> {
   await writes.idle();
   const { stop } = writes;
-  state.freshStartMs = null;
   if (stop !== null) {
     const ending = meetStop(state, stop);
     if (ending !== null) return ending;

@@ -89,8 +89,6 @@ export interface DeliveryState extends Arrival {
   readonly ahead: AheadState;
   /** From the log, or from the start message while nothing is read. */
   readonly birth: RunBirth;
-  /** Under a start that is not committed yet: its time, epoch ms. */
-  freshStartMs: number | null;
   log: RunLog;
   writer: InBandWriter;
   /** Null until it is opened, and after it was lost. */

@@ -155,7 +155,6 @@ function stateOf(
     },
     ahead: { isOff: false, image: null },
     birth,
-    freshStartMs: null,
     ...loaded,
     hasBegun: false,
     wroteEnding: false,

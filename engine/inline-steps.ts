@@ -52,7 +52,7 @@ export function startBody(
 ): void {
   const traits = state.traits.get(step.stepName);
   assert(traits !== undefined && traits !== null, "a step that is started can be run here");
-  const { run, log, birth } = state;
+  const { run, birth } = state;
   const attempt = attemptsOf(step);
   state.engine.parts.tenants.count(run.tenantId, { stepAttempts: 1 });
   state.bodies.start({
