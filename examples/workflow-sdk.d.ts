@@ -3,10 +3,12 @@
  * of its own installs them with the SDK instead; the bundler resolves the modules to Baton's library.
  */
 declare module "workflow" {
+  import type { Run } from "workflow/api";
+
   export interface Hook<T> extends PromiseLike<T>, AsyncIterable<T>, Disposable {
     readonly token: string;
     /** The run that holds the token, or null once it is this one. */
-    getConflict(): Promise<import("workflow/api").Run<unknown> | null>;
+    getConflict(): Promise<Run<unknown> | null>;
     dispose(): void;
   }
   export interface HookOptions {
