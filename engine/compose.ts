@@ -15,6 +15,7 @@ import type { AdmissionParts } from "../tenants/admission.ts";
 import type { BuiltBundle } from "../tenants/bundles/build.ts";
 import { parseManifest, workflowIdsOf } from "../tenants/bundles/manifest.ts";
 import { guestLibraryText } from "../tenants/bundles/shims.ts";
+import { TenantEgress } from "../tenants/egress/egress.ts";
 import { HostSteps } from "../tenants/host-steps.ts";
 import { wrappedKeyFiles } from "../tenants/key-files.ts";
 import { openMasterKeys } from "../tenants/keys.ts";
@@ -67,7 +68,7 @@ export interface BatonOptions {
      */
     readonly trust?: "host";
   };
-  /** How requests of sandboxed steps leave; without it each is refused. */
+  /** How requests of sandboxed steps leave; absent: as each tenant's egress policy allows. */
   readonly egress?: EgressPort;
   /** Over what the environment says. */
   readonly settings?: Partial<Settings>;
@@ -178,6 +179,11 @@ export async function createBaton(options: BatonOptions): Promise<Baton> {
     ...(functions === undefined ? {} : { functions }),
     ...(trust === "host" ? { trusted: { stepCodeOf: stepCodeFrom(tenants) } } : {}),
   });
+  const egress = new TenantEgress({
+    rulesOf: (tenantId) => tenants.egressRulesOf(tenantId),
+    count: (tenantId, sample) => tenants.count(tenantId, sample),
+    clock,
+  });
   const sandboxedSteps = sandbox.stepRunner({
     stepSideOf: stepSideFrom(tenants),
     limitsOf: (tenantId) => tenants.stepLimitsOf(tenantId),
@@ -186,7 +192,7 @@ export async function createBaton(options: BatonOptions): Promise<Baton> {
     clock,
     random,
     log,
-    ...(options.egress === undefined ? {} : { egress: options.egress }),
+    egress: options.egress ?? egress,
   });
   const steps = new FirstThatKnows([hostSteps, sandboxedSteps]);
   const guestLibraries = [guestLibraryText()];
@@ -208,6 +214,7 @@ export async function createBaton(options: BatonOptions): Promise<Baton> {
   const close = async (): Promise<void> => {
     await engine.stop();
     await sandbox.close();
+    await egress.close();
     await world.close();
   };
   return {

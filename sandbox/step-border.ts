@@ -79,6 +79,15 @@ function callIn(value: unknown): StepCall {
     }
     case "fetch":
       return fetchIn(value, n);
+    case "fetch_send": {
+      const { of, bytes } = fields(value, ["k", "n", "of", "bytes"]);
+      return { k: "fetch_send", n, of: earlier(of, n), bytes: maybe(bytes) };
+    }
+    case "fetch_read":
+    case "fetch_drop": {
+      const { of } = fields(value, ["k", "n", "of"]);
+      return { k: call["k"], n, of: earlier(of, n) };
+    }
     case "stream_write": {
       const write = fields(value, ["k", "n", "stream", "bytes", "text"]);
       const { bytes, text } = write;
@@ -116,7 +125,7 @@ function callIn(value: unknown): StepCall {
 }
 
 function fetchIn(value: unknown, n: number): StepCall {
-  const call = fields(value, ["k", "n", "url", "method", "headers", "redirect", "body"]);
+  const call = fields(value, ["k", "n", "url", "method", "headers", "redirect", "body", "uploads"]);
   const headers = list(call.headers);
   if (headers.length > HEADERS_MAX) throw new Violation("a request has too many headers");
   return {
@@ -131,7 +140,14 @@ function fetchIn(value: unknown, n: number): StepCall {
     }),
     redirect: string(call.redirect, NAME_CHARS_MAX),
     body: maybe(call.body),
+    uploads: flag(call.uploads),
   };
+}
+
+/** The number of a call that was made before. */
+function earlier(value: unknown, n: number): number {
+  if (n === 0) throw new Violation("a call speaks of an earlier one");
+  return integer(value, n - 1);
 }
 
 function changesIn(value: unknown): { key: string; value: string | null }[] {

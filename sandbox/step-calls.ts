@@ -10,14 +10,15 @@ import type { RunRef } from "../engine/ids.ts";
 import { bytesOfChunk, chunkOfBytes, payloadOfText, textOfPayload } from "../engine/payload.ts";
 import { PLATFORM_CALLS } from "../engine/ports/access.ts";
 import type { StepAccess, StreamPlace } from "../engine/ports/access.ts";
-import type { EgressPort, EgressRequest, EgressResult } from "../engine/ports/egress.ts";
+import type { EgressPort } from "../engine/ports/egress.ts";
 import type { Clock } from "../engine/ports/host.ts";
 import { PLAIN_REALM } from "../engine/ports/steps.ts";
 import type { StepLimits } from "../engine/ports/steps.ts";
 import { stepCodec } from "./step-codec.ts";
 import { Violation } from "./guest-text.ts";
-import { egressError, limitError, refusedError, textOfError, toldError } from "./step-failures.ts";
-import type { FetchAnswer, StepCall, StreamChunk } from "./step-protocol.ts";
+import { refusedError, textOfError, toldError } from "./step-failures.ts";
+import { StepFetches } from "./step-fetches.ts";
+import type { StepCall, StreamChunk } from "./step-protocol.ts";
 
 export interface StepCallsParts {
   readonly run: RunRef;
@@ -30,17 +31,17 @@ export interface StepCallsParts {
   settle(n: number, ok: boolean, payloadText: string | null): void;
 }
 
-type FetchCall = Extract<StepCall, { k: "fetch" }>;
-
 export class StepCalls {
   readonly #parts: StepCallsParts;
   /** What ends each open call early. */
   readonly #open = new Map<number, () => void>();
-  #sockets = 0;
+  readonly #fetches: StepFetches;
   #count = 0;
 
   constructor(parts: StepCallsParts) {
     this.#parts = parts;
+    const { run, egress, limits } = parts;
+    this.#fetches = new StepFetches({ run, egress, responseBytesMax: limits.responseBytesMax });
   }
 
   get openCount(): number {
@@ -68,6 +69,7 @@ export class StepCalls {
   /** Ends all; none is settled any more. */
   close(): void {
     for (const n of this.#open.keys()) this.#end(n);
+    this.#fetches.close();
   }
 
   #end(n: number): void {
@@ -81,7 +83,19 @@ export class StepCalls {
       case "timer":
         return this.#startTimer(call.n, call.ms);
       case "fetch":
-        return this.#fetch(call);
+        return this.#answer(call.n, async (signal) =>
+          JSON.stringify(await this.#fetches.fetch(call, signal)),
+        );
+      case "fetch_send":
+        return this.#answer(call.n, async () => {
+          await this.#fetches.send(call.of, call.bytes);
+          return null;
+        });
+      case "fetch_read":
+        return this.#answer(call.n, async () => JSON.stringify(await this.#fetches.read(call.of)));
+      case "fetch_drop":
+        this.#fetches.drop(call.of);
+        return this.#parts.settle(call.n, true, null);
       case "stream_write":
         return this.#answer(call.n, async () => {
           await this.#parts.access.streams.write(this.#placeOf(call.stream), [chunkOf(call)]);
@@ -166,74 +180,9 @@ export class StepCalls {
     });
     this.#open.set(n, cancel);
   }
-
-  #fetch(call: FetchCall): void {
-    const { egress, limits, run } = this.#parts;
-    if (egress === null) {
-      const reason = "fetch is denied: the tenant has no egress policy that allows any request";
-      return this.#parts.settle(call.n, false, textOfError(egressError(reason)));
-    }
-    if (this.#sockets >= limits.socketsMax) {
-      const { socketsMax } = limits;
-      const used = this.#sockets + 1;
-      const code = "QUOTA_EXCEEDED";
-      const error = limitError({ code, limit: "socketsMax", used, allowed: socketsMax });
-      return this.#parts.settle(call.n, false, textOfError(error));
-    }
-    const stop = new AbortController();
-    this.#open.set(call.n, () => stop.abort());
-    this.#sockets += 1;
-    const request = requestOf(call, run, limits.responseBytesMax);
-    void egress
-      .fetch(request, stop.signal)
-      .catch((): EgressResult => ({ kind: "failed", reason: "the request could not be made" }))
-      .then((result) => {
-        this.#sockets -= 1;
-        if (!this.#open.delete(call.n)) return;
-        const answer = answerOf(result, limits.responseBytesMax);
-        if (answer instanceof Error) this.#parts.settle(call.n, false, textOfError(answer));
-        else this.#parts.settle(call.n, true, JSON.stringify(answer));
-      });
-  }
 }
 
 function chunkOf({ bytes, text }: Extract<StepCall, { k: "stream_write" }>): Uint8Array {
   if (bytes !== null) return chunkOfBytes(Buffer.from(bytes, "base64"));
   return payloadOfText(text ?? "-1");
-}
-
-function requestOf(call: FetchCall, run: RunRef, responseBytesMax: number): EgressRequest {
-  const { url, method, headers, redirect, body } = call;
-  return {
-    run,
-    url,
-    method,
-    headers,
-    redirect: redirect === "error" || redirect === "manual" ? redirect : "follow",
-    body: body === null ? null : Buffer.from(body, "base64"),
-    responseBytesMax,
-  };
-}
-
-function answerOf(result: EgressResult, responseBytesMax: number): FetchAnswer | Error {
-  switch (result.kind) {
-    case "answered": {
-      const { status, statusText, headers, url, redirected, body } = result;
-      if (body.length > responseBytesMax) return tooLarge(body.length, responseBytesMax);
-      const base64 = Buffer.from(body).toString("base64");
-      return { status, statusText, headers, url, redirected, body: base64 };
-    }
-    case "denied":
-      return egressError(`fetch is denied: ${result.reason}`);
-    case "too_large":
-      return tooLarge(result.responseBytes, responseBytesMax);
-    case "failed":
-      return new TypeError(`fetch failed: ${result.reason}`);
-    default:
-      return assertNever(result);
-  }
-}
-
-function tooLarge(used: number, allowed: number): Error {
-  return limitError({ code: "QUOTA_EXCEEDED", limit: "responseBytesMax", used, allowed });
 }

@@ -48,7 +48,8 @@ export function refusedError(message: string): Error {
 export function toldError(error: unknown): Error {
   if (!(error instanceof Error)) return refusedError("the platform gave no answer");
   const { name, message } = error;
-  const Class = errorClassOf(name) ?? errorExports.WorkflowRuntimeError;
+  const Class =
+    errorClassOf(name) ?? (name === "TypeError" ? TypeError : errorExports.WorkflowRuntimeError);
   const fields =
     error instanceof BatonError ? { ...error.details, code: error.code } : fieldsOf(error);
   const told = new Class(message, fields);

@@ -68,7 +68,20 @@ export type StepCall =
       readonly redirect: string;
       /** Base64. */
       readonly body: string | null;
+      /** The body comes by `fetch_send` instead. */
+      readonly uploads: boolean;
     }
+  /** The next piece of the body of the fetch `of`, base64; null: its end. Settled once it is taken. */
+  | {
+      readonly k: "fetch_send";
+      readonly n: number;
+      readonly of: number;
+      readonly bytes: string | null;
+    }
+  /** Settled with JSON of a `FetchPiece`: the next of the body of the answer to the fetch `of`. */
+  | { readonly k: "fetch_read"; readonly n: number; readonly of: number }
+  /** Nobody reads the rest of that body. Settled with no payload. */
+  | { readonly k: "fetch_drop"; readonly n: number; readonly of: number }
   /** One chunk: base64 of bytes, or devalue text of another value. Settled with no payload. */
   | {
       readonly k: "stream_write";
@@ -107,8 +120,13 @@ export interface FetchAnswer {
   readonly headers: readonly (readonly [string, string])[];
   readonly url: string;
   readonly redirected: boolean;
-  /** Base64; within the tenant's response-size limit. */
-  readonly body: string;
+  /** It is read by `fetch_read`. */
+  readonly hasBody: boolean;
+}
+
+/** `bytes` (base64) null: the body has ended. */
+export interface FetchPiece {
+  readonly bytes: string | null;
 }
 
 /** `bytes` (base64) and `text` null: the stream has ended. */

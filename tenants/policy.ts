@@ -16,7 +16,8 @@ import type {
 import type { StoredBundle, World } from "../engine/ports/world.ts";
 import { BatonError, isBatonError } from "../engine/errors.ts";
 import { isKeyOf, offeredKey } from "./api-keys.ts";
-import { NO_EGRESS, type EgressPolicy } from "./egress-policy.ts";
+import { NO_EGRESS } from "./egress-policy.ts";
+import type { EgressRules } from "./egress/egress.ts";
 import { Lru } from "./lru.ts";
 import { stepLimitsOf, tenantLimitsOf } from "./quota.ts";
 import type { TenantRegistry } from "./registry.ts";
@@ -44,6 +45,7 @@ interface KnownTenant {
   readonly tenant: Tenant | null;
   readonly standing: TenantStanding | null;
   readonly stepLimits: StepLimits | null;
+  readonly egressRules: EgressRules | null;
 }
 
 /** Whose key a caller showed. What a suspended tenant may still do is the door's to say. */
@@ -85,7 +87,7 @@ export class TenantPolicy implements Tenants {
     const tenant = await this.#parts.registry.get(tenantId);
     const fresh =
       tenant === null
-        ? { at, tenant: null, standing: null, stepLimits: null }
+        ? { at, tenant: null, standing: null, stepLimits: null, egressRules: null }
         : this.#of(tenant, at);
     this.#standings.set(tenantId, fresh);
     return fresh;
@@ -94,7 +96,9 @@ export class TenantPolicy implements Tenants {
   #of(tenant: Tenant, at: number): KnownTenant {
     const quotas = this.#parts.registry.quotas(tenant);
     const standing = { status: tenant.status, limits: tenantLimitsOf(quotas) };
-    return { at, tenant, standing, stepLimits: stepLimitsOf(quotas) };
+    const { socketsMax, egressBytesPerMinuteMax } = quotas;
+    const egressRules = { policy: tenant.egress ?? NO_EGRESS, socketsMax, egressBytesPerMinuteMax };
+    return { at, tenant, standing, stepLimits: stepLimitsOf(quotas), egressRules };
   }
 
   /** What this process knows of the tenant is read again when it is next needed. */
@@ -121,9 +125,9 @@ export class TenantPolicy implements Tenants {
     return openedSecrets(tenant, await this.#parts.vault.forTenant(tenantId));
   }
 
-  /** Where requests of the tenant's steps may go; nowhere, unless its record says otherwise (T40). */
-  async egressPolicyOf(tenantId: TenantId): Promise<EgressPolicy> {
-    return (await this.#known(tenantId)).tenant?.egress ?? NO_EGRESS;
+  /** Where requests of the tenant's steps may go, and how much; null: there is no such tenant. */
+  async egressRulesOf(tenantId: TenantId): Promise<EgressRules | null> {
+    return (await this.#known(tenantId)).egressRules;
   }
 
   async bundleOf(tenantId: TenantId, deploymentId: string) {

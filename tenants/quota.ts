@@ -171,8 +171,6 @@ export function heapLimitsOf(quotas: Quotas): HeapLimits {
 const STEP_TURN_CPU_FACTOR = 4;
 /** Timers, requests and other calls of one attempt at once. */
 const STEP_CALLS_OPEN_MAX = 1_000;
-/** Of one attempt, where the tenant has no limit. */
-const STEP_SOCKETS_MAX = 50;
 
 export function stepLimitsOf(quotas: Quotas): StepLimits {
   const heap = heapLimitsOf(quotas);
@@ -187,7 +185,6 @@ export function stepLimitsOf(quotas: Quotas): StepLimits {
     cpuMsMax: quotas.stepCpuMsMax,
     wallMsMax: quotas.stepWallMsMax,
     callsOpenMax: STEP_CALLS_OPEN_MAX,
-    socketsMax: quotas.socketsMax ?? STEP_SOCKETS_MAX,
     responseBytesMax: quotas.responseBytesMax,
     consoleBytesMax: heap.consoleBytesPerPassMax,
   };

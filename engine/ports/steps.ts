@@ -70,8 +70,6 @@ export interface StepLimits {
   readonly wallMsMax: number;
   /** Timers, requests and other calls to the host that are open at once. */
   readonly callsOpenMax: number;
-  /** Requests that are open at once. */
-  readonly socketsMax: number;
   readonly responseBytesMax: number;
   readonly consoleBytesMax: number;
 }

@@ -26,6 +26,8 @@ export interface UsageSample {
   readonly cpuMs?: number;
   readonly events?: number;
   readonly stepAttempts?: number;
+  /** Sent and received by steps' requests. */
+  readonly egressBytes?: number;
   readonly heapLimitBreaches?: number;
   readonly cpuLimitBreaches?: number;
   /** Deliveries of steps that nothing here can run. */

@@ -21,5 +21,7 @@ export function workflowBodies(streams: Streams, steps: Steps): BodyTools {
       const read = await steps.callBuiltin(BUILTIN_STEPS.responseArrayBuffer, [response]);
       return read instanceof BufferConstructor ? new Bytes(read) : new Bytes(0);
     },
+    // A handle is read from the beginning, however often.
+    tee: (stream) => [stream, stream],
   };
 }

@@ -29,9 +29,14 @@ export class Embedded implements AsyncDisposable {
       await writeFile(join(folder, "project", path), text);
     }
     await embedded.start();
-    const projectRoot = join(folder, "project");
-    await embedded.baton.bundles.deploy(await buildBundle({ projectRoot, entries: ["workflows"] }));
+    await embedded.deploy("default");
     return embedded;
+  }
+
+  async deploy(tenantId: string): Promise<void> {
+    const projectRoot = join(this.folder, "project");
+    const bundle = await buildBundle({ projectRoot, entries: ["workflows"] });
+    await this.baton.bundles.deploy(bundle, { tenantId });
   }
 
   get baton(): Baton {

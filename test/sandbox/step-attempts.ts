@@ -24,7 +24,6 @@ export const STEP_LIMITS: StepLimits = {
   cpuMsMax: 10_000,
   wallMsMax: 60_000,
   callsOpenMax: 20,
-  socketsMax: 2,
   responseBytesMax: 1000,
   consoleBytesMax: 64 << 10,
 };

@@ -2,7 +2,12 @@
 import { BatonError } from "../../engine/errors.ts";
 import { NO_ACCESS } from "../tenants/steps.ts";
 import { afterEach, describe, expect, it, vi } from "vitest";
-import type { EgressPort, EgressRequest } from "../../engine/ports/egress.ts";
+import type {
+  EgressBody,
+  EgressFailure,
+  EgressPort,
+  EgressRequest,
+} from "../../engine/ports/egress.ts";
 import { payloadOfText } from "../../engine/payload.ts";
 import { HeldClock, attemptOf, failureOf, resultOf, rigOf, stepCode } from "./step-attempts.ts";
 import type { Rig, RigOptions } from "./step-attempts.ts";
@@ -213,60 +218,135 @@ describe("fetch", () => {
     ]);
   });
 
-  it("reaches the port with its run, and gets its answer up to the limit", async () => {
+  it("reaches the port with its run, and reads the answer's body piece by piece", async () => {
     const requests: EgressRequest[] = [];
-    let bytes = 1000;
-    const egress: EgressPort = {
-      fetch: (request) => {
-        requests.push(request);
-        return Promise.resolve({
-          kind: "answered",
-          status: 200,
-          statusText: "",
-          headers: [],
-          url: request.url,
-          redirected: false,
-          body: Buffer.alloc(bytes, "x"),
-        });
-      },
-    };
-    const { steps } = bodies({ body: FETCH }, { egress });
+    const { steps } = bodies({ body: FETCH }, { egress: answering(["ab", "c"], requests) });
     const attempt = attemptOf("body", ["https://a.example/", { method: "POST", body: "ä" }]);
-    expect(resultOf(await steps.run(attempt))).toEqual([200, "x".repeat(1000)]);
+    expect(resultOf(await steps.run(attempt))).toEqual([200, "abc"]);
     expect(requests[0]).toMatchObject({
       run: attempt.run,
       method: "POST",
       url: "https://a.example/",
       body: Buffer.from("ä"),
+      responseBytesMax: 1000,
     });
-    bytes = 1001;
-    expect(resultOf(await steps.run(attempt))).toEqual([
-      "QuotaExceededError",
-      expect.stringMatching(/1001 of 1000 \(responseBytesMax\)/),
+  });
+
+  it("fails where the body does, by the error of what went wrong", async () => {
+    const over = { kind: "over", limit: "responseBytesMax", used: 1001, allowed: 1000 } as const;
+    for (const [failure, name] of [
+      [over, "QuotaExceededError"],
+      [{ kind: "failed", reason: "it broke" }, "TypeError"],
+    ] as const) {
+      const { steps } = bodies({ body: FETCH }, { egress: answering(["ab", failure]) });
+      const [told, message] = resultOf(
+        await steps.run(attemptOf("body", ["https://a.example"])),
+      ) as string[];
+      expect(told).toBe(name);
+      expect(message).toMatch(/1001 of 1000 \(responseBytesMax\)|fetch failed: it broke/);
+    }
+  });
+
+  it("refused by the port is an error of its own", async () => {
+    const egress: EgressPort = {
+      fetch: () => Promise.resolve({ kind: "denied", reason: "not this host" }),
+    };
+    const { steps } = bodies({ body: FETCH }, { egress });
+    expect(resultOf(await steps.run(attemptOf("body", ["https://a.example"])))).toEqual([
+      "EgressDeniedError",
+      "fetch is denied: not this host",
     ]);
   });
 
-  it("past the limit of sockets is refused, and a denial is typed", async () => {
+  it("sends a stream as it comes, and no more once the answer refused it", async () => {
+    const sent: string[] = [];
     const egress: EgressPort = {
-      fetch: async (_, signal) => {
-        await vi.waitFor(() => expect(signal.aborted).toBe(false));
-        return { kind: "denied", reason: "not this host" };
+      fetch: async ({ body, url }) => {
+        for await (const piece of body as AsyncIterable<Uint8Array>) {
+          sent.push(Buffer.from(piece).toString());
+        }
+        return { ...ANSWER, url, body: null };
       },
     };
     const { steps } = bodies(
       {
-        body: `const all = await Promise.allSettled([1, 2, 3].map(() => fetch("https://a.example")));
-          return all.map(({ reason }) => reason.name);`,
+        body: `const { readable, writable } = new TransformStream();
+          const writer = writable.getWriter();
+          const answer = fetch("https://a.example", { method: "POST", body: readable });
+          for (const text of ["a", "b"]) await writer.write(new TextEncoder().encode(text));
+          await writer.close();
+          return (await answer).status;`,
       },
       { egress },
     );
-    expect(resultOf(await steps.run(attemptOf("body")))).toEqual([
-      "EgressDeniedError",
-      "EgressDeniedError",
-      "QuotaExceededError",
-    ]);
+    expect(resultOf(await steps.run(attemptOf("body")))).toBe(200);
+    expect(sent).toEqual(["a", "b"]);
+  });
+
+  it.each([
+    ["the body is cancelled", `await (await fetch(url)).body.cancel()`],
+    [
+      "its signal fires",
+      `const stop = new AbortController();
+       const r = await fetch(url, { signal: stop.signal });
+       stop.abort();
+       await r.text().catch(() => 0)`,
+    ],
+    ["the step ends without reading it", `await fetch(url)`],
+  ])("lets go of the answer once %s", async (_, code) => {
+    const closed: string[] = [];
+    const { steps } = bodies(
+      { body: `const url = "https://a.example"; ${code}; return 1` },
+      { egress: answering(["ab"], [], () => closed.push("closed")) },
+    );
+    expect(resultOf(await steps.run(attemptOf("body")))).toBe(1);
+    expect(closed).toEqual(["closed"]);
+  });
+
+  it("has a body that can be copied before it is read", async () => {
+    const { steps } = bodies(
+      {
+        body: `const r = await fetch("https://a.example"); const copy = r.clone();
+          return [await r.text(), await copy.text()];`,
+      },
+      { egress: answering(["ab", "c"]) },
+    );
+    expect(resultOf(await steps.run(attemptOf("body")))).toEqual(["abc", "abc"]);
   });
 });
+
+const ANSWER = {
+  kind: "answered",
+  status: 200,
+  statusText: "",
+  headers: [],
+  url: "",
+  redirected: false,
+} as const;
+
+/** A port whose answers have bodies of these pieces. */
+function answering(
+  pieces: readonly (string | EgressFailure)[],
+  requests: EgressRequest[] = [],
+  onClose: () => void = () => undefined,
+): EgressPort {
+  return {
+    fetch: (request) => {
+      requests.push(request);
+      const left = [...pieces];
+      const body: EgressBody = {
+        read: () => {
+          const piece = left.shift();
+          if (piece === undefined) return Promise.resolve({ kind: "end" });
+          if (typeof piece !== "string") return Promise.resolve(piece);
+          return Promise.resolve({ kind: "bytes", bytes: Buffer.from(piece) });
+        },
+        close: onClose,
+      };
+      return Promise.resolve({ ...ANSWER, url: request.url, body });
+    },
+  };
+}
 
 describe("what a body asks of the platform", () => {
   const asked = (code: string) =>

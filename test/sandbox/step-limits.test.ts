@@ -155,7 +155,7 @@ function onThreads(
               headers: [],
               url: request.url,
               redirected: false,
-              body: new Uint8Array(0),
+              body: null,
             }),
           );
         }),

@@ -209,14 +209,14 @@ describe("secrets (T43)", () => {
 
 describe("egress", () => {
   it("is nothing until the operator names hosts, and nothing again once taken back", async () => {
-    expect(await policy.egressPolicyOf(ACME)).toEqual({ allow: [], privateRanges: [] });
+    expect((await policy.egressRulesOf(ACME))?.policy).toEqual({ allow: [], privateRanges: [] });
     await tenancy.setEgress(ACME, { allow: [{ host: "api.example.com" }] });
     const named = { allow: [{ host: "api.example.com" }], privateRanges: [] };
-    expect(await policy.egressPolicyOf(ACME)).toEqual(named);
+    expect((await policy.egressRulesOf(ACME))?.policy).toEqual(named);
     expect((await tenancy.get(ACME))?.egress).toEqual(named);
-    expect(await policy.egressPolicyOf(ZETA)).toEqual({ allow: [], privateRanges: [] });
+    expect((await policy.egressRulesOf(ZETA))?.policy).toEqual({ allow: [], privateRanges: [] });
     await tenancy.setEgress(ACME, null);
-    expect(await policy.egressPolicyOf(ACME)).toEqual({ allow: [], privateRanges: [] });
+    expect((await policy.egressRulesOf(ACME))?.policy).toEqual({ allow: [], privateRanges: [] });
   });
 
   it("is refused with the field that is wrong, and left as it was", async () => {

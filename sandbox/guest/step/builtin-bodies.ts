@@ -2,6 +2,7 @@
 import { BUILTIN_STEPS } from "../builtin-steps.ts";
 import { define, mapSet } from "../primordials.ts";
 import type { ApiCall } from "./exports.ts";
+import { withShortBody } from "./fetch.ts";
 import type { Fetch } from "./fetch.ts";
 
 type Readable = Pick<Response, "json" | "text" | "arrayBuffer">;
@@ -14,16 +15,17 @@ export function registerBuiltins(
     define(body, "stepId", id, false);
     mapSet(registered, id, body);
   };
-  add(BUILTIN_STEPS.fetch, (...args: Parameters<Fetch>) => fetch(...args));
-  add(BUILTIN_STEPS.responseJson, function (this: Readable) {
-    return this.json();
-  });
-  add(BUILTIN_STEPS.responseText, function (this: Readable) {
-    return this.text();
-  });
-  add(BUILTIN_STEPS.responseArrayBuffer, function (this: Readable) {
-    return this.arrayBuffer();
-  });
+  add(BUILTIN_STEPS.fetch, async (...args: Parameters<Fetch>) =>
+    withShortBody(await fetch(...args)),
+  );
+  // Workflows of other builds of the SDK pass the response as `this`.
+  const addReading = (id: string, read: (body: Readable) => Promise<unknown>): void =>
+    add(id, function (this: Readable, given?: Readable) {
+      return read(given ?? this);
+    });
+  addReading(BUILTIN_STEPS.responseJson, (body) => body.json());
+  addReading(BUILTIN_STEPS.responseText, (body) => body.text());
+  addReading(BUILTIN_STEPS.responseArrayBuffer, (body) => body.arrayBuffer());
   // Done by the platform, which sees from the arguments what is meant.
   for (const op of [
     "start",

@@ -75,6 +75,7 @@ export class StepStreams {
         for await (const part of stream as ReadableStream<BlobPart>) parts.push(bytesOfPart(part));
         return joinedBytes(parts);
       },
+      tee: (stream) => (stream as ReadableStream<unknown>).tee(),
     };
   }
 

@@ -14,6 +14,8 @@ export interface BodyTools {
   respond(writable: object, response: unknown): Promise<unknown>;
   /** All bytes of a stream that was made elsewhere. */
   read(stream: object): Promise<Uint8Array>;
+  /** Two streams that both give what the one gives. */
+  tee(stream: object): readonly [object, object];
 }
 
 let tools: BodyTools | null = null;
@@ -80,18 +82,25 @@ export abstract class GuestBody {
     return stream;
   }
 
+  /** @internal The content, which counts as read from now on. */
+  takeContent(): BodyContent {
+    if (this.#isUsed) throw new TypeError("the body was read already");
+    this.#isUsed = this.#content !== null;
+    return this.#content;
+  }
+
   protected copyContent(): BodyContent {
     if (this.#isUsed) throw new TypeError("the body was read already");
     const content = this.#content;
     if (content === null || content instanceof Uint8Array) return content;
-    throw new TypeError("a body that streams cannot be copied here");
+    const [mine, copy] = bodyTools().tee(content.stream);
+    this.#content = { stream: mine };
+    return { stream: copy };
   }
 
   async bytes(): Promise<Uint8Array> {
-    if (this.#isUsed) throw new TypeError("the body was read already");
-    const content = this.#content;
+    const content = this.takeContent();
     if (content === null) return new Uint8Array(0);
-    this.#isUsed = true;
     return content instanceof Uint8Array ? content.slice() : bodyTools().read(content.stream);
   }
 

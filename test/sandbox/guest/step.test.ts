@@ -183,6 +183,7 @@ describe("calls of a body to the host", () => {
         ["x-a", "b"],
       ],
       body: Buffer.from('{"a":1}').toString("base64"),
+      uploads: false,
     });
     const body = Buffer.from('{"ok":["ä"]}').toString("base64");
     const answer = {
@@ -192,7 +193,9 @@ describe("calls of a body to the host", () => {
       url: "",
       redirected: false,
     };
-    heap.settle(call.n, JSON.stringify({ ...answer, body }));
+    heap.settle(call.n, JSON.stringify({ ...answer, hasBody: true }));
+    heap.settle(heap.call("fetch_read").n, JSON.stringify({ bytes: body }));
+    heap.settle(heap.call("fetch_read").n, JSON.stringify({ bytes: null }));
     expect(heap.result()).toEqual([201, true, "1", { ok: ["ä"] }]);
   });
 
