@@ -4,30 +4,29 @@
  * Owns which chains a delivery has come to own, and that it sends each wait's timer once.
  */
 import type { DeliveryState } from "./delivery-state.ts";
-import { mayHoldTimer, nowMs } from "./delivery-state.ts";
 import type { EntityId } from "./ids.ts";
 import type { Send } from "./ports/queue.ts";
 import {
   earliestOfChains,
-  nearDueWaits,
   timerBeforeCreation,
   timerOf,
   timersBeforeCompletion,
 } from "./timers.ts";
-import type { Sender, TimedWait } from "./timers.ts";
+import type { TimedWait } from "./timers.ts";
 import { isOpen } from "./waits.ts";
 import type { WaitState } from "./waits.ts";
 
 /** The chains that a delivery owns from its start (spec: "Who arms a timer"). */
 export function ownChainsOf(state: DeliveryState): void {
-  state.ownedChains.add(state.meta.messageId);
-  const own = ownTimer(state);
-  const isRedelivery = Math.min(state.meta.deliveryCount, state.meta.attempt) > 1;
-  const wait = own === null ? undefined : state.log.waits.get(own.waitId);
+  const { message, meta, log } = state;
+  state.ownedChains.add(meta.messageId);
+  const own = message.waitContinuation;
+  const isRedelivery = Math.min(meta.deliveryCount, meta.attempt) > 1;
+  const wait = own === undefined ? undefined : log.waits.get(own.correlationId);
   if (wait !== undefined && isRedelivery) state.ownedChains.add(wait.chain);
-  if (!state.meta.recovery) return;
+  if (!meta.recovery) return;
   // The timers died with the queue: of every chain.
-  for (const open of state.log.waits.values()) state.ownedChains.add(open.chain);
+  for (const open of log.waits.values()) state.ownedChains.add(open.chain);
 }
 
 /** Before new waits of this delivery's message commit. */
@@ -49,62 +48,44 @@ export async function armBeforeCompletion(
   for (const wait of completing) state.ownedChains.add(wait.chain);
 }
 
-/** What this delivery owns, and its own timer's wait if that is still ahead. */
+/** What this delivery owns, and of the timers that came to it those whose waits are still ahead. */
 export async function armOwned(state: DeliveryState): Promise<void> {
-  const owned = earliestOfChains(state.log.waits.values(), (chain) => state.ownedChains.has(chain));
-  const own = ownTimer(state);
-  const wait = own === null ? undefined : state.log.waits.get(own.waitId);
-  const early = wait !== undefined && isOpen(wait) ? [wait] : [];
+  const { waits } = state.log;
+  const owned = earliestOfChains(waits.values(), (chain) => state.ownedChains.has(chain));
+  const early = [...timersHere(state).keys()].flatMap((waitId) => {
+    const wait = waits.get(waitId);
+    return wait !== undefined && isOpen(wait) ? [wait] : [];
+  });
   await arm(state, [...early, ...owned]);
-}
-
-/** What may have been coalesced into this delivery a moment before it was due. */
-export async function armNearDue(state: DeliveryState): Promise<void> {
-  if (!mayHoldTimer(state)) return;
-  await arm(state, nearDueWaits(state.log.waits.values(), nowMs(state)));
 }
 
 async function arm(state: DeliveryState, waits: readonly TimedWait[]): Promise<void> {
   const { clock, world } = state.engine.parts;
+  const here = timersHere(state);
   const sends: Send[] = [];
-  const nearDue: Send[] = [];
   const armed: EntityId[] = [];
   for (const wait of waits) {
     if (state.timedWaits.has(wait.waitId) || armed.includes(wait.waitId)) continue;
-    const sender = senderOf(state, wait.waitId);
-    const send = timerOf(state.run, wait, { sender, nowMs: clock.now() });
+    const attempt = (here.get(wait.waitId) ?? 0) + 1;
+    const send = timerOf(state.run, wait, { attempt, nowMs: clock.now() });
     if (send === null) continue;
     armed.push(wait.waitId);
-    if (wasSentByThisProcess(state, sender, send)) continue;
     sends.push(send);
-    if (sender.kind === "may_hold_timer") nearDue.push(send);
   }
   if (sends.length > 0) await world.queue.sendBatch(sends);
-  for (const send of nearDue) state.engine.memory.nearDueKeys.add(nearDueKey(state, send));
   state.counts.messagesSent += sends.length;
   // Only now: a failed send commits nothing and is made again.
   for (const waitId of armed) state.timedWaits.add(waitId);
 }
 
-function senderOf(state: DeliveryState, waitId: EntityId): Sender {
-  const own = ownTimer(state);
-  if (own?.waitId === waitId) return { kind: "own_timer", attempt: own.attempt + 1 };
-  return mayHoldTimer(state) ? { kind: "may_hold_timer" } : { kind: "first" };
-}
-
-/** The wait that this delivery's message is the timer of. */
-function ownTimer(state: DeliveryState): { waitId: EntityId; attempt: number } | null {
-  const continuation = state.message.waitContinuation;
-  if (continuation === undefined) return null;
-  return { waitId: continuation.correlationId, attempt: continuation.attempt };
-}
-
-/** A busy run's re-runs do not each pay a queue round trip for one near-due wait. */
-function wasSentByThisProcess(state: DeliveryState, sender: Sender, send: Send): boolean {
-  if (sender.kind !== "may_hold_timer") return false;
-  return state.engine.memory.nearDueKeys.has(nearDueKey(state, send));
-}
-
-function nearDueKey(state: DeliveryState, send: Send): string {
-  return `${state.run.tenantId}/${state.run.runId}/${send.options?.idempotencyKey ?? ""}`;
+/** The waits whose timers came to this delivery and to no other, and the attempts of those. */
+function timersHere({ message, meta }: DeliveryState): ReadonlyMap<EntityId, number> {
+  const own = message.waitContinuation;
+  const here = new Map<EntityId, number>();
+  for (const { correlationId, attempt } of own === undefined
+    ? meta.timers
+    : [own, ...meta.timers]) {
+    here.set(correlationId, Math.max(attempt, here.get(correlationId) ?? 0));
+  }
+  return here;
 }

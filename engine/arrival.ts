@@ -85,6 +85,7 @@ async function passHop(arrival: Arrival): Promise<Met> {
 async function isAtRest(arrival: Arrival): Promise<boolean> {
   const { message, meta, engine, run } = arrival;
   if (message.waitContinuation !== undefined || meta.recovery) return false;
+  if (meta.timers.length > 0) return false;
   if (message.runInput !== undefined && meta.deliveryCount === 1) return false;
   // A delivery that is not its message's first owes the re-send pass, once per invocation.
   const hasResent = engine.memory.resendPasses.has(invocationKey(arrival));

@@ -5,10 +5,9 @@
  *
  * E40  A position is recorded only once its delivery's writes had committed and its messages were
  *      out, and is forgotten as soon as a delivery of the run begins.
- * E41  A run whose next wait is due, or nearly, is never at rest: the wake may stand for its timer.
+ * E41  A run whose next wait is due is never at rest.
  */
 import type { RunRef } from "./ids.ts";
-import { NEAR_DUE_MS } from "./limits.ts";
 import type { Slot } from "./slots.ts";
 
 export interface ConsumedPosition {
@@ -29,7 +28,7 @@ export class ConsumedPositions {
   restingAt(run: RunRef, nowMs: number): Slot | null {
     const position = this.#positions.get(keyOf(run));
     if (position === undefined) return null;
-    if (position.nextDueMs !== null && position.nextDueMs <= nowMs + NEAR_DUE_MS) return null;
+    if (position.nextDueMs !== null && position.nextDueMs <= nowMs) return null;
     return position.slot;
   }
 

@@ -165,8 +165,3 @@ export function marginStartMs(state: DeliveryState): number {
   // A margin as long as the window would start nothing ever.
   return state.deadlineMs - Math.min(inlineMarginMs, inlineWindowMs / 2);
 }
-
-/** Whether a timer of the run may have been coalesced into this delivery. */
-export function mayHoldTimer(arrival: Arrival): boolean {
-  return arrival.meta.deliveryCount > 1;
-}

@@ -8,7 +8,7 @@
  * E61  A heap outlives its delivery only if the delivery ended cleanly at the end of its log.
  */
 import { assertNever } from "./assert.ts";
-import { armNearDue, armOwned } from "./arming.ts";
+import { armOwned } from "./arming.ts";
 import { runHandle } from "./client.ts";
 import type { DeliveryState, Ending } from "./delivery-state.ts";
 import { ACK, nowMs } from "./delivery-state.ts";
@@ -25,7 +25,6 @@ import { nextDueMs } from "./waits.ts";
 export async function finish(state: DeliveryState, ending: Ending): Promise<DeliveryResult | null> {
   switch (ending.kind) {
     case "suspended":
-      await armNearDue(state);
       await armOwned(state);
       await keepHeap(state);
       state.engine.memory.positions.record(state.run, {

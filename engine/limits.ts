@@ -39,10 +39,6 @@ export const STEP_RUN_WATCH_MS_MAX = 10 * SECOND;
 
 /** One queue delay is at most 23 hours: inside any World's retention of a day. */
 export const WAIT_HOP_MS = 82_800 * SECOND;
-/** A delivery that may hold a timer that was coalesced into it arms waits due this soon itself. */
-export const NEAR_DUE_MS = 5 * SECOND;
-/** Keys of near-due timers that a process remembers, so that it sends each once. */
-export const NEAR_DUE_KEYS_MAX = 10_000;
 
 /** How long the same message waits after the fence refused its delivery. */
 export const FENCE_REDELIVERY_MS = SECOND;

@@ -35,8 +35,6 @@ export interface ProcessMemory {
   readonly positions: ConsumedPositions;
   /** Invocations that ran the re-send pass. */
   readonly resendPasses: RecentKeys;
-  /** Near-due timers that were sent. */
-  readonly nearDueKeys: RecentKeys;
   /** Callers that wait for a run to end. */
   readonly endings: Endings;
   readonly lifecycle: Lifecycle;

@@ -12,12 +12,7 @@ import { BatonError } from "./errors.ts";
 import type { RunRef, TenantId } from "./ids.ts";
 import { hookByToken, resumeHook } from "./intake.ts";
 import type { HookResume } from "./intake.ts";
-import {
-  CONSUMED_POSITIONS_MAX,
-  NEAR_DUE_KEYS_MAX,
-  RESEND_PASSES_MAX,
-  STREAM_FLUSH_MS,
-} from "./limits.ts";
+import { CONSUMED_POSITIONS_MAX, RESEND_PASSES_MAX, STREAM_FLUSH_MS } from "./limits.ts";
 import { Lifecycle } from "./lifecycle.ts";
 import type { LifecycleHooks } from "./lifecycle.ts";
 import { LiveHeaps } from "./live-heaps.ts";
@@ -69,7 +64,6 @@ export function createEngine(parts: EngineParts): EngineRuntime {
     liveHeaps: new LiveHeaps(settings.isCold ? 0 : settings.liveHeapBytesMax),
     positions: new ConsumedPositions(CONSUMED_POSITIONS_MAX),
     resendPasses: new RecentKeys(RESEND_PASSES_MAX),
-    nearDueKeys: new RecentKeys(NEAR_DUE_KEYS_MAX),
     endings: new Endings(world),
     lifecycle: new Lifecycle(parts.log),
     streams: new RunStreams(parts),

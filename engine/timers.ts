@@ -9,8 +9,10 @@
  * E21  A wait's timer is out before its `wait_created` commits, and the next timer of a chain
  *      before the `wait_completed` ahead of it does.
  * E22  Of a chain only the earliest open wait has a timer, sent by who owns the chain.
+ * E27  A timer that came before its wait was due is sent again by the delivery that it came to, as
+ *      its message or coalesced into it, and by no other.
  */
-import { NEAR_DUE_MS, WAIT_HOP_MS } from "./limits.ts";
+import { WAIT_HOP_MS } from "./limits.ts";
 import { SPEC_VERSION } from "./events.ts";
 import type { EntityId, RunRef } from "./ids.ts";
 import type { Send, WaitContinuation } from "./ports/queue.ts";
@@ -24,15 +26,6 @@ export interface TimedWait {
   readonly chain: string;
 }
 
-/** Who sends, and so under which key a last hop goes. */
-export type Sender =
-  /** First delivery of its message: the hop's own key. */
-  | { readonly kind: "first" }
-  /** May hold this very timer, coalesced into it: a key of its second. */
-  | { readonly kind: "may_hold_timer" }
-  /** Is this wait's own timer, come too early: the key of the next attempt. */
-  | { readonly kind: "own_timer"; readonly attempt: number };
-
 /**
  * The deadline of the earliest hop still ahead, epoch ms: whole hops counted back from the wait's
  * deadline. Null once the wait is due.
@@ -43,24 +36,21 @@ export function hopAtMs(resumeAtMs: number, nowMs: number): number | null {
   return resumeAtMs - hopsAfter * WAIT_HOP_MS;
 }
 
-/** The timer of `wait` that is next, as a message; null if the wait is due already. */
+/**
+ * The timer of `wait` that is next, as a message; null if the wait is due already. `attempt` is 1,
+ * or one more than that of a timer which came too early: its key is still held by that one.
+ */
 export function timerOf(
   run: RunRef,
   wait: TimedWait,
-  from: { readonly sender: Sender; readonly nowMs: number },
+  { attempt, nowMs }: { readonly attempt: number; readonly nowMs: number },
 ): Send | null {
-  const hopMs = hopAtMs(wait.resumeAt, from.nowMs);
+  const hopMs = hopAtMs(wait.resumeAt, nowMs);
   if (hopMs === null) return null;
-  const attempt = from.sender.kind === "own_timer" ? from.sender.attempt : 1;
-  const isLast = hopMs === wait.resumeAt;
-  const slot =
-    isLast && from.sender.kind === "may_hold_timer"
-      ? `s${Math.floor(from.nowMs / 1_000)}`
-      : hopSlot(hopMs, attempt);
   return timerSend(run, {
     continuation: continuationOf(wait, hopMs, attempt),
-    key: `wait:${wait.waitId}:${wait.resumeAt}:${slot}`,
-    delayMs: hopMs - from.nowMs,
+    key: `wait:${wait.waitId}:${wait.resumeAt}:${hopSlot(hopMs, attempt)}`,
+    delayMs: hopMs - nowMs,
   });
 }
 
@@ -154,11 +144,6 @@ export function timersBeforeCompletion(
   const chains = new Set(completing.map((wait) => wait.chain));
   const left = [...waits].filter((wait) => !ids.has(wait.waitId));
   return earliestOfChains(left, (chain) => chains.has(chain));
-}
-
-/** Open waits due so soon that a timer coalesced into this delivery may have been theirs. */
-export function nearDueWaits(waits: Iterable<WaitState>, nowMs: number): readonly TimedWait[] {
-  return [...waits].filter((wait) => isOpen(wait) && wait.resumeAt <= nowMs + NEAR_DUE_MS);
 }
 
 function comesBefore(wait: WaitState, other: WaitState): boolean {

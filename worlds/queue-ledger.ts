@@ -30,7 +30,7 @@ import {
   uncountedOnce,
 } from "./queue-rows.ts";
 import type { GateState, GateStep } from "./run-gate.ts";
-import { isGated, noted, opened, recoveryOf, settled } from "./run-gate.ts";
+import { isGated, noted, opened, settled, standsFor } from "./run-gate.ts";
 import type { MessageKind, MessageRow, Tables } from "./tables.ts";
 import type { Journal } from "./undo.ts";
 import { JournaledMap } from "./undo.ts";
@@ -220,11 +220,11 @@ export class QueueLedger {
       this.#note(gate, row);
       return;
     }
-    const recovery = gateMessage(row).recovery;
-    if (gated) this.#gates.set(gateKey(row.message), opened(gateMessage(row)));
+    const state = opened(gateMessage(row));
+    if (gated) this.#gates.set(gateKey(row.message), state);
     const flight = flightOf(consumer, taken, gated, now);
     this.#count(flight, 1);
-    this.#deliver(taken, flight, recovery);
+    this.#deliver(taken, flight, state);
   }
 
   #note(gate: GateState, row: MessageRow): void {
@@ -264,7 +264,7 @@ export class QueueLedger {
         this.#deliver(
           again,
           { ...flight, deliveryCount: again.deliveryCount, invocationStartedAt: startedAt },
-          recoveryOf(state),
+          state,
         );
         return;
       }
@@ -320,7 +320,7 @@ export class QueueLedger {
     this.#tables.messages.update({ ...row, isClaimed: false, deliveryCount, dueAt: now }, now);
   }
 
-  #deliver(row: MessageRow, flight: InFlight, recovery: boolean): void {
+  #deliver(row: MessageRow, flight: InFlight, gate: GateState): void {
     this.#inFlight.set(row.messageId, flight);
     this.#deliveries.push({
       consumerId: flight.consumerId,
@@ -330,7 +330,7 @@ export class QueueLedger {
         deliveryCount: row.deliveryCount,
         attempt: row.deliveryCount - row.uncounted,
         invocationStartedAt: flight.invocationStartedAt,
-        recovery,
+        ...standsFor(gate),
       },
     });
   }

@@ -65,7 +65,8 @@ export function uncountedOnce(row: MessageRow): MessageRow {
 }
 
 export function gateMessage({ messageId, message }: MessageRow): GateMessage {
-  return { messageId, recovery: message.kind === "orchestrator" && message.recovery === true };
+  const { recovery, waitContinuation } = message.kind === "orchestrator" ? message : {};
+  return { messageId, recovery: recovery === true, timer: waitContinuation ?? null };
 }
 
 export function gateKey({ tenantId, runId }: RunRef): string {

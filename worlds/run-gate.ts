@@ -8,14 +8,15 @@
  * W20  While a delivery of a run is in flight no second one starts; step messages and intermediate
  *      timer hops do not pass through the gate at all.
  * W21  A later message is noted on the holder. The newest stays un-acked until a re-run that began
- *      after it came has acked; earlier ones are acked at once, unless they carry a flag.
+ *      after it came has acked; earlier ones are acked at once, unless they carry a flag or are a
+ *      timer. The re-run is told of the flags and the timers that it covers.
  * W22  A re-run counts as a delivery and not as an attempt, within the same invocation; after
  *      `RERUNS_MAX` the holder is handed off: at the front, as a new invocation.
  * W23  A holder that leaves without an ack (a redelivery, a rejection) covers nothing: what waited
  *      on it is released at once, as never delivered.
  */
 import type { MessageId } from "../engine/ids.ts";
-import type { Message } from "../engine/ports/queue.ts";
+import type { DeliveryMeta, Message, WaitContinuation } from "../engine/ports/queue.ts";
 
 /** Re-runs within one invocation; past it the holder is handed off. */
 export const RERUNS_MAX = 32;
@@ -24,6 +25,8 @@ export interface GateMessage {
   readonly messageId: MessageId;
   /** The flag that a re-run must not lose; see `DeliveryMeta.recovery`. */
   readonly recovery: boolean;
+  /** Of a timer: its wait, which a re-run has to see to; see `DeliveryMeta.timers`. */
+  readonly timer: WaitContinuation | null;
 }
 
 export interface GateState {
@@ -62,9 +65,15 @@ export function noted(state: GateState, message: GateMessage): GateStep {
   return { state: { ...state, held: kept }, holder: "runs", ack, release: [] };
 }
 
-/** The OR of the flags of everything that the present run stands for. */
-export function recoveryOf(state: GateState): boolean {
-  return state.holder.recovery || state.covering.some((message) => message.recovery);
+/** What the present run stands for besides its own message. */
+export function standsFor({
+  holder,
+  covering,
+}: GateState): Pick<DeliveryMeta, "recovery" | "timers"> {
+  return {
+    recovery: holder.recovery || covering.some((message) => message.recovery),
+    timers: covering.flatMap(({ timer }) => (timer === null ? [] : [timer])),
+  };
 }
 
 /**
@@ -120,10 +129,11 @@ function waitingOn(state: GateState): readonly GateMessage[] {
   return [...state.covering, ...state.held];
 }
 
-/** Of messages that say the same, only the newest and the flagged need to live on. */
+/** Of messages that say the same, only the newest needs to live on; flags and timers say more. */
 function thinned(messages: readonly GateMessage[]) {
   const newest = messages.at(-1);
-  const isKept = (message: GateMessage) => message === newest || message.recovery;
+  const isKept = (message: GateMessage) =>
+    message === newest || message.recovery || message.timer !== null;
   return {
     kept: messages.filter(isKept),
     ack: idsOf(messages.filter((message) => !isKept(message))),

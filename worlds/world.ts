@@ -50,7 +50,7 @@
  *
  * W20  One orchestrator delivery per run; steps and intermediate timer hops are never held. [gate]
  * W21  Later messages are noted on the holder: the newest un-acked until it is covered, flagged
- *      ones too. [gate]
+ *      ones and timers too; a re-run is told of the flags and timers that it covers. [gate]
  * W22  A re-run: `deliveryCount` + 1, the same `attempt` and `invocationStartedAt`; past 32, a
  *      handoff at the front. [gate]
  * W23  A holder that leaves without an ack covers nothing. [gate]

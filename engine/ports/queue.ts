@@ -93,6 +93,8 @@ export interface DeliveryMeta {
   readonly invocationStartedAt: number;
   /** OR of the flags of all messages that this delivery stands for. */
   readonly recovery: boolean;
+  /** Of the timers that were coalesced into this delivery: they reach nobody else. */
+  readonly timers: readonly WaitContinuation[];
 }
 
 /**

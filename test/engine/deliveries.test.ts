@@ -144,6 +144,7 @@ describe("what an operator can mend", () => {
         attempt: 1,
         invocationStartedAt: 0,
         recovery: false,
+        timers: [],
       },
     );
     expect(answer).toMatchObject({ kind: "redeliver", counted: false });

@@ -186,30 +186,73 @@ describe("timers that come early or not at all", () => {
     expect(timers(rig)).toEqual([]);
   });
 
-  it("a re-run that may hold a near-due timer arms it, once per second", async () => {
+  it("a timer that is coalesced early into another delivery is armed again by that one, once", async () => {
     const rig = createRig({ programs: sleeper });
-    const run = await rig.start();
+    await rig.start();
     await rig.settle();
-    await rig.advance(HOUR - 2_000);
+    await rig.advance(HOUR - 20_000);
     const { handlers } = rig.engine();
-    const wake: OrchestratorMessage = {
-      kind: "orchestrator",
-      ...run,
-      specVersion: 9,
-      reason: "wake",
-    };
+    const [first] = timers(rig);
+    const timer = timerMessage(rig).waitContinuation;
     const meta = {
       messageId: "msg_0" as never,
       attempt: 1,
       recovery: false,
       invocationStartedAt: rig.clock.now(),
+      timers: [],
     };
+    const wake: OrchestratorMessage = { ...timerMessage(rig), reason: "wake" };
+    delete (wake as { waitContinuation?: unknown }).waitContinuation;
     await handlers.orchestrator(wake, { ...meta, deliveryCount: 1 });
-    expect(keys(rig)).toHaveLength(1);
     await handlers.orchestrator(wake, { ...meta, deliveryCount: 2 });
-    await handlers.orchestrator(wake, { ...meta, deliveryCount: 3 });
-    const second = Math.floor(rig.clock.now() / 1_000);
-    expect(keys(rig).slice(1)).toEqual([keys(rig)[0]!.replace(/[0-9]+$/, `s${second}`)]);
+    expect(timers(rig)).toEqual([first]);
+    await handlers.orchestrator(wake, { ...meta, deliveryCount: 3, timers: [timer!] });
+    await handlers.orchestrator(wake, { ...meta, deliveryCount: 4 });
+    expect(timers(rig).slice(1)).toMatchObject([
+      {
+        message: { waitContinuation: { attempt: 2 } },
+        options: { idempotencyKey: `${first!.options!.idempotencyKey}:a2`, delayMs: 20_000 },
+      },
+    ]);
+  });
+
+  it("of 40 waits whose timers are all coalesced early, each is armed again once", async () => {
+    const rig = createRig({
+      programs: {
+        main: async (guest) => {
+          const naps = Array.from({ length: 40 }, async (_, i) => {
+            await guest.step("s", String(i));
+            await guest.sleep(3_000);
+          });
+          await Promise.all(naps);
+          return "all";
+        },
+      },
+      steps: { s: () => done("x") },
+      settings: { inlineStepsMax: 0 },
+      // Sent by a process whose clock is two seconds ahead of that of the one that they come to.
+      wrap: (world) => ({
+        ...world,
+        queue: {
+          ...world.queue,
+          sendBatch: (sends) =>
+            world.queue.sendBatch(
+              sends.map(({ message, options }) => {
+                const isFirst =
+                  message.kind === "orchestrator" && message.waitContinuation?.attempt === 1;
+                const delayMs = (options?.delayMs ?? 0) - (isFirst ? 2_000 : 0);
+                return { message, options: { ...options, delayMs: Math.max(0, delayMs) } };
+              }),
+            ),
+        },
+      }),
+    });
+    const run = await rig.start();
+    await rig.runOut(run);
+    expect(await rig.output(run)).toBe("all");
+    const stored = new Set(keys(rig));
+    expect(stored.size).toBeGreaterThan(40);
+    expect(stored.size).toBeLessThanOrEqual(2 * 40);
   });
 
   it("a recovery arms every chain and sends every open background step again", async () => {

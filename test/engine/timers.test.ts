@@ -13,7 +13,6 @@ const continuation = (send: Send | null) =>
 const sent = (send: Send | null) => ({ ...send?.options, ...continuation(send) });
 const key = (resumeAt: number, slot: string | number) =>
   `wait:${l.idOf("wait", 1)}:${resumeAt}:${slot}`;
-const first = { kind: "first" } as const;
 
 describe("hops", () => {
   it.each([
@@ -31,7 +30,7 @@ describe("hops", () => {
   it("a sleep of 400 days is reached hop by hop, each at most 23 hours, at its very deadline", () => {
     const resumeAt = l.T0 + 400 * DAY;
     let now = l.T0;
-    let send = t.timerOf(l.RUN, wait(resumeAt), { sender: first, nowMs: now });
+    let send = t.timerOf(l.RUN, wait(resumeAt), { attempt: 1, nowMs: now });
     const keys = new Set<string>();
     for (let hops = 0; hops < 1_000; hops++) {
       const delayMs = send?.options?.delayMs ?? 0;
@@ -49,7 +48,7 @@ describe("hops", () => {
 
   it("a hop that came early names the one after its own, not itself again", () => {
     const resumeAt = l.T0 + 3 * DAY;
-    const came = continuation(t.timerOf(l.RUN, wait(resumeAt), { sender: first, nowMs: l.T0 }));
+    const came = continuation(t.timerOf(l.RUN, wait(resumeAt), { attempt: 1, nowMs: l.T0 }));
     expect(came).toMatchObject({ resumeAtMs: resumeAt, hopAtMs: l.T0 + 3 * HOUR, attempt: 1 });
     const early = came === undefined ? null : t.hopAfter(l.RUN, came, l.T0 + 3 * HOUR - 500);
     const hopMs = l.T0 + 3 * HOUR + HOP;
@@ -83,32 +82,23 @@ describe("hops", () => {
 
 describe("keys", () => {
   const resumeAt = l.T0 + HOUR;
-  const keyOf = (sender: t.Sender, nowMs = l.T0, at = resumeAt) =>
-    t.timerOf(l.RUN, wait(at), { sender, nowMs })?.options?.idempotencyKey;
+  const keyOf = (attempt: number, nowMs = l.T0, at = resumeAt) =>
+    t.timerOf(l.RUN, wait(at), { attempt, nowMs })?.options?.idempotencyKey;
 
   it.each([
-    ["a first delivery uses the hop's deadline", keyOf(first), key(resumeAt, resumeAt)],
+    ["is the hop's deadline", keyOf(1), key(resumeAt, resumeAt)],
+    ["counts the attempt after a timer that came early", keyOf(2), key(resumeAt, `${resumeAt}:a2`)],
     [
-      "one that may hold a coalesced timer uses its second",
-      keyOf({ kind: "may_hold_timer" }, l.T0 + 999),
-      key(resumeAt, `s${Math.floor((l.T0 + 999) / 1_000)}`),
-    ],
-    [
-      "but not for an intermediate hop, which is never coalesced",
-      keyOf({ kind: "may_hold_timer" }, l.T0, l.T0 + 2 * HOP),
+      "is of the hop and not of the wait where more than one is to come",
+      keyOf(1, l.T0, l.T0 + 2 * HOP),
       key(l.T0 + 2 * HOP, l.T0 + HOP),
     ],
-    [
-      "a wait's own timer that came early counts the attempt",
-      keyOf({ kind: "own_timer", attempt: 2 }),
-      key(resumeAt, `${resumeAt}:a2`),
-    ],
-  ])("%s", (_name, used, expected) => {
+  ])("a timer's key %s", (_name, used, expected) => {
     expect(used).toBe(expected);
   });
 
   it("all senders of one hop window use one key, whatever their clocks", () => {
-    const keys = new Set([0, 1, 17 * 60_000, HOUR - 1].map((ms) => keyOf(first, l.T0 + ms)));
+    const keys = new Set([0, 1, 17 * 60_000, HOUR - 1].map((ms) => keyOf(1, l.T0 + ms)));
     expect(keys.size).toBe(1);
   });
 });
@@ -147,11 +137,5 @@ describe("chains", () => {
     expect(ids(t.timersBeforeCompletion(waits(), completing))).toEqual([5]);
     const both = [...waits()].filter((w) => [2, 5, 3].includes(Number(w.waitId.slice(-2))));
     expect(ids(t.timersBeforeCompletion(waits(), both))).toEqual([1]);
-  });
-
-  it("near-due waits are the open ones due within five seconds", () => {
-    const now = l.T0 + 200 - 5_000;
-    expect(ids(t.nearDueWaits(waits(), now))).toEqual([2, 3, 5]);
-    expect(t.nearDueWaits(waits(), now - 101)).toEqual([]);
   });
 });

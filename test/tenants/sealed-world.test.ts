@@ -112,6 +112,7 @@ async function deliver(message: Message): Promise<Message> {
     attempt: 1,
     invocationStartedAt: 0,
     recovery: false,
+    timers: [],
   };
   if (message.kind === "step") await below.handlers?.step(message, meta);
   else await below.handlers?.orchestrator(message, meta);

@@ -10,13 +10,18 @@ import {
   record,
 } from "fast-check";
 import { describe, expect, it } from "vitest";
-import type { MessageId } from "../../engine/ids.ts";
+import type { EntityId, MessageId } from "../../engine/ids.ts";
 import type { GateMessage, GateState, GateStep } from "../../worlds/run-gate.ts";
-import { RERUNS_MAX, noted, opened, recoveryOf, settled } from "../../worlds/run-gate.ts";
+import { RERUNS_MAX, noted, opened, settled, standsFor } from "../../worlds/run-gate.ts";
 
 const message = (name: string, recovery = false): GateMessage => ({
   messageId: `msg_${name}` as MessageId,
   recovery,
+  timer: null,
+});
+const timer = (name: string): GateMessage => ({
+  ...message(name),
+  timer: { correlationId: `wait_${name}` as EntityId, attempt: 1 },
 });
 const holding = (...names: string[]): GateState =>
   names.reduce(
@@ -43,10 +48,26 @@ describe("the run gate", () => {
     const flagged = noted(holding(), message("r", true)).state as GateState;
     const step = noted(flagged, message("b"));
     expect(step.ack).toEqual([]);
-    expect(recoveryOf(step.state as GateState)).toBe(false);
+    expect(standsFor(step.state as GateState).recovery).toBe(false);
     const rerun = settled(step.state as GateState, "ack", false).state as GateState;
-    expect(recoveryOf(rerun)).toBe(true);
+    expect(standsFor(rerun).recovery).toBe(true);
     expect(settled(rerun, "ack", false).ack).toEqual(["msg_holder", "msg_r", "msg_b"]);
+  });
+
+  it("a timer is kept beside the newest, and the run that covers it is told of its wait", () => {
+    const both = noted(noted(holding(), timer("t")).state as GateState, timer("u"));
+    const step = noted(both.state as GateState, message("b"));
+    expect(step.ack).toEqual([]);
+    expect(standsFor(step.state as GateState).timers).toEqual([]);
+    const rerun = settled(step.state as GateState, "ack", false).state as GateState;
+    expect(standsFor(rerun).timers).toEqual([timer("t").timer, timer("u").timer]);
+    expect(settled(rerun, "ack", false).ack).toEqual(["msg_holder", "msg_t", "msg_u", "msg_b"]);
+  });
+
+  it("a holder that leaves gives its timers back", () => {
+    const step = noted(noted(holding(), timer("t")).state as GateState, message("b"));
+    const left = settled(step.state as GateState, "leave", false);
+    expect(left.release).toEqual(["msg_t", "msg_b"]);
   });
 
   it("what came before a re-run is acked only when the re-run has acked", () => {

@@ -186,6 +186,37 @@ export const gateCases: Cases = (use) => {
       expect(await consumer.count()).toBe(3);
     });
 
+    it("timers are told to the re-run that covers them, and not lost to later messages", async () => {
+      const bench = use();
+      const { runId, consumer, first } = await held(bench);
+      expect(first.meta.timers).toEqual([]);
+      const timers = [lastHop(), lastHop()];
+      for (const timer of timers) await bench.world.queue.send(h.wake(runId, timer));
+      await bench.world.queue.send(h.wake(runId));
+      first.answer(h.ACK);
+      const second = await consumer.nth(2);
+      expect(second.meta.timers).toEqual(timers.map(({ waitContinuation }) => waitContinuation));
+      await bench.world.queue.send(h.wake(runId));
+      second.answer(h.ACK);
+      const third = await consumer.nth(3);
+      expect(third.meta.timers).toEqual([]);
+      third.answer(h.ACK);
+      await bench.open.advance(600_000);
+      expect(await consumer.count()).toBe(3);
+    });
+
+    it("timers outlive a holder that leaves, each as its own message", async () => {
+      const bench = use();
+      const { runId, consumer, first } = await held(bench);
+      const timer = lastHop();
+      await bench.world.queue.send(h.wake(runId, timer));
+      await bench.world.queue.send(h.wake(runId));
+      first.reject();
+      const next = await consumer.nth(2);
+      const told = [next.message, ...next.meta.timers];
+      expect(JSON.stringify(told)).toContain(timer.waitContinuation.correlationId);
+    });
+
     it("a holder's own flag stays on all its re-runs", async () => {
       const bench = use();
       const { runId, consumer, first } = await held(bench, { recovery: true });

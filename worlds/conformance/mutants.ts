@@ -257,8 +257,22 @@ export const MUTANTS: readonly Mutant[] = [
   {
     breaks: "W21",
     file: "worlds/run-gate.ts",
-    find: "message === newest || message.recovery;",
-    replace: "message === newest;",
+    find: "message === newest || message.recovery || message.timer !== null;",
+    replace: "message === newest || message.timer !== null;",
+    ...inGate,
+  },
+  {
+    breaks: "W21",
+    file: "worlds/run-gate.ts",
+    find: "message === newest || message.recovery || message.timer !== null;",
+    replace: "message === newest || message.recovery;",
+    ...inGate,
+  },
+  {
+    breaks: "W21",
+    file: "worlds/run-gate.ts",
+    find: "timer === null ? [] : [timer]",
+    replace: "timer === null ? [timer] : []",
     ...inGate,
   },
   {

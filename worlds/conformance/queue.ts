@@ -28,6 +28,7 @@ export const queueCases: Cases = (use) => {
         attempt: 1,
         invocationStartedAt: bench.open.now(),
         recovery: false,
+        timers: [],
       });
       delivery.answer(h.ACK);
       await bench.open.advance(10 * HOUR_MS);
