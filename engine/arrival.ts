@@ -7,7 +7,7 @@
 import { SPEC_VERSION } from "./events.ts";
 import type { Arrival } from "./delivery-state.ts";
 import { ACK, nowMs } from "./delivery-state.ts";
-import { SET_ASIDE_REDELIVERY_MS } from "./limits.ts";
+import { CPU_WAIT_IN_PLACE_MS_MAX, SET_ASIDE_REDELIVERY_MS } from "./limits.ts";
 import { snapshotStoreOf, tailReaderOf } from "./loading.ts";
 import type { DeliveryResult } from "./ports/queue.ts";
 import type { TenantLimits } from "./ports/tenants.ts";
@@ -34,7 +34,13 @@ export async function meet(arrival: Arrival, isFresh: boolean): Promise<Met> {
   const { message, run, engine } = arrival;
   const standing = await engine.parts.tenants.standingOf(run.tenantId);
   if (standing === null) return answer("no such tenant", ACK);
+  engine.memory.deliveries.heed(run.tenantId, standing.limits.deliveries);
   if (standing.status !== "active") return answer("tenant is not active", SET_ASIDE);
+  const waitMs = engine.parts.tenants.cpuWaitMs(run.tenantId);
+  if (waitMs > CPU_WAIT_IN_PLACE_MS_MAX) {
+    const again = { kind: "redeliver", afterMs: waitMs, counted: false } as const;
+    return answer("the tenant has used its CPU", again);
+  }
   if (isFresh) return { kind: "go", limits: standing.limits };
   if (isIntermediateHop(message.waitContinuation)) return passHop(arrival);
   if (await isAtRest(arrival)) return answer("nothing new", ACK);

@@ -22,6 +22,8 @@ import { openMasterKeys } from "../tenants/keys.ts";
 import { TenantPolicy } from "../tenants/policy.ts";
 import { EMBEDDED_QUOTAS } from "../tenants/quota.ts";
 import type { Quotas } from "../tenants/quota.ts";
+import type { QuotaUses } from "../tenants/quota-use.ts";
+import { limitFeeds } from "../tenants/limited-feeds.ts";
 import { TenantRegistry } from "../tenants/registry.ts";
 import { sealWorld } from "../tenants/sealed-world.ts";
 import type { StepBody, StepCodeOf } from "../tenants/step-bundles.ts";
@@ -150,6 +152,8 @@ export interface Baton {
   /** The operator's: tenants, their keys, quotas, secrets and egress. */
   readonly tenants: Tenancy;
   usage(tenantId?: string): Usage;
+  /** What the tenant uses of each of its quotas in this process, and what it is allowed. */
+  quotaUses(tenantId?: string): Promise<QuotaUses>;
   /** The World behind the seal, for tools that read logs. */
   readonly world: World;
   /** Deliveries hand off, then everything closes. */
@@ -159,18 +163,20 @@ export interface Baton {
 const LIVE_ALIAS = "live";
 /** Between two looks for a hook that a caller waits for. */
 const HOOK_LOOK_MS = 50;
-const DELIVERIES: ConsumeOptions = { orchestratorsMax: 64, stepsMax: 64 };
+/** One tenant alone gets four fifths of the places. */
+const DELIVERIES: ConsumeOptions = { orchestratorsMax: 80, stepsMax: 80, timesFreeMax: 4 };
 
 /** Opens an embedded Baton and begins to take deliveries. */
 export async function createBaton(options: BatonOptions): Promise<Baton> {
   const { clock = systemClock, random = systemRandom, log = silentLog } = options;
   const vault = await openVault(options.keyFolder);
-  const world = sealWorld(options.world, vault);
+  const sealed = sealWorld(options.world, vault);
   const usage = new UsageCounters();
   const defaults = options.quotas ?? EMBEDDED_QUOTAS;
-  const registry = new TenantRegistry({ records: world.tenants, vault, clock, defaults });
+  const registry = new TenantRegistry({ records: sealed.tenants, vault, clock, defaults });
   await registry.ensureDefault();
-  const tenants = new TenantPolicy({ world, registry, vault, usage, clock });
+  const tenants = new TenantPolicy({ world: sealed, registry, vault, usage, clock });
+  const world = limitFeeds(sealed, (tenantId) => tenants.feedCapsOf(tenantId));
   const sandbox = createSandbox(options.sandbox ?? { form: "threads" });
   const { functions, trust } = options.steps ?? {};
   const hostSteps = new HostSteps({
@@ -189,6 +195,7 @@ export async function createBaton(options: BatonOptions): Promise<Baton> {
     limitsOf: (tenantId) => tenants.stepLimitsOf(tenantId),
     secretsOf: (tenantId) => tenants.secretsOf(tenantId),
     count: (tenantId, sample) => tenants.count(tenantId, sample),
+    cpuWaitMs: (tenantId) => tenants.cpuWaitMs(tenantId),
     clock,
     random,
     log,
@@ -222,6 +229,10 @@ export async function createBaton(options: BatonOptions): Promise<Baton> {
     bundles: { deploy: (bundle, of = {}) => deploy(admission, bundle, of) },
     tenants: new Tenancy({ registry, policy: tenants, vault, clock }),
     usage: (tenantId = DEFAULT_TENANT) => usage.of(tenantIdOf(tenantId)),
+    quotaUses: (id = DEFAULT_TENANT) => {
+      const tenantId = tenantIdOf(id);
+      return tenants.quotaUses(tenantId, engine.inUse(tenantId));
+    },
     world,
     close: () => (closing ??= close()),
   };

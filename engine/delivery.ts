@@ -40,7 +40,7 @@ import { accessOf } from "./step-access.ts";
 import { take } from "./taking.ts";
 import { birthOfInput } from "./turbo.ts";
 import { dueWaits } from "./waits.ts";
-import { awaitProgress, linger } from "./waiting.ts";
+import { awaitCpu, awaitProgress, linger } from "./waiting.ts";
 
 /** The codes of reads that no redelivery mends, but an operator may. */
 const PARKED_ON_READ = ["CORRUPTED_EVENT_LOG", "PAYLOAD_UNREADABLE", "SNAPSHOT_MISSING"] as const;
@@ -58,9 +58,16 @@ export async function deliver(
   const store = parts.world.forTenant(tenantId);
   const arrival: Arrival = { engine, run, message, meta, store, logger };
   const startedAt = parts.clock.now();
-  const fresh = freshInputOf(arrival);
-  const answer = fresh === null ? null : await attend(arrival, fresh, startedAt);
-  return answer ?? present(await attend(arrival, null, startedAt), "a run that is read is driven");
+  engine.memory.deliveries.begin(tenantId);
+  try {
+    const fresh = freshInputOf(arrival);
+    const answer = fresh === null ? null : await attend(arrival, fresh, startedAt);
+    return (
+      answer ?? present(await attend(arrival, null, startedAt), "a run that is read is driven")
+    );
+  } finally {
+    engine.memory.deliveries.end(tenantId);
+  }
 }
 
 /** Null: the run is not as fresh as its message says, and is to be read. */
@@ -215,6 +222,8 @@ async function pass(state: DeliveryState): Promise<Ending | null> {
   if (state.isFlushing && state.bodies.runningCount === 0) return { kind: "handoff" };
   // What ended meanwhile is recorded first.
   if (isPastDeadline(state)) return state.bodies.count > 0 ? null : { kind: "handoff" };
+  const paced = await awaitCpu(state);
+  if (paced !== "go on") return paced;
 
   const ran = await runGuest(state);
   if (ran !== null) return ran;

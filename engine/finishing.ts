@@ -128,7 +128,8 @@ async function keepHeap(state: DeliveryState): Promise<void> {
     return;
   }
   if (isSnapshotDue(log.topSlot, state.snapshotSlot)) {
-    const saved = await saveSnapshot(snapshotStoreOf(state), heap, log).catch((error: unknown) => {
+    const toSave = { heap, log, bytesMax: state.limits.snapshotBytesMax };
+    const saved = await saveSnapshot(snapshotStoreOf(state), toSave).catch((error: unknown) => {
       state.logger.warn({ error: String(error) }, "a snapshot was not saved");
       return null;
     });
@@ -136,6 +137,7 @@ async function keepHeap(state: DeliveryState): Promise<void> {
   }
   const { snapshotSlot } = state;
   const { heapBytes } = report.usage;
-  state.engine.memory.liveHeaps.put(state.run, { heap, log, snapshotSlot, heapBytes });
+  const live = { heap, log, snapshotSlot, heapBytes };
+  state.engine.memory.liveHeaps.put(state.run, live, state.limits.liveHeapBytesMax);
   state.heap = null;
 }

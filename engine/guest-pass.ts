@@ -63,6 +63,7 @@ async function askForHeap(state: DeliveryState): Promise<OpenResult | null> {
     seed: birth.seed,
     createdAt: birth.createdAt,
     limits: state.limits.heap,
+    cpuWeight: state.limits.cpuWeight,
     ...(state.image === null ? {} : { image: state.image }),
   });
 }

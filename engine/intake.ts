@@ -35,6 +35,7 @@ export async function resumeHook(parts: EngineParts, resume: HookResume): Promis
   for (let redirects = 0; ; redirects++) {
     const hook = await hookByToken(parts, resume.tenantId, resume.token);
     const run = { tenantId: resume.tenantId, runId: hook.runId };
+    await parts.tenants.admitHookPayload(run);
     const event = newEvent("hook_received", hook.hookId, { payload: resume.payload });
     try {
       await append(parts, run, event, resume.resumeId);

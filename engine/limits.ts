@@ -91,6 +91,14 @@ export const FEED_SILENCE_MS = 15 * SECOND;
 /** Clean polls beside a live push back off to this many times their interval. */
 export const FEED_POLL_BACKOFF_FACTOR_MAX = 2;
 
+/** A tenant's passes wait so long for CPU where they are; beyond it their message comes again. */
+export const CPU_WAIT_IN_PLACE_MS_MAX = 5 * SECOND;
+
+/** Of a tenant's bytes of snapshots, how much is kept when some have to go. */
+export const SNAPSHOTS_KEPT_FRACTION = 0.9;
+/** Tenants whose bytes of snapshots a process remembers. */
+export const SNAPSHOT_SHELVES_MAX = 10_000;
+
 /** Below so many events since the last snapshot, a replay is cheaper than a snapshot. */
 export const SNAPSHOT_EVENTS_MIN = 8;
 

@@ -4,7 +4,8 @@
  * Owns the heaps it holds: what is put in is closed here, unless it is taken out first.
  *
  * E42  A heap is held by one delivery or by the cache, never by two.
- * E43  Eviction starts with the tenant that holds most, and with its run that rested longest.
+ * E43  Eviction starts with the tenant that holds most, and with its run that rested longest; past
+ *      its own limit a tenant's heaps give way to its own.
  */
 import type { RunRef, TenantId } from "./ids.ts";
 import type { RunLog } from "./log.ts";
@@ -47,15 +48,23 @@ export class LiveHeaps {
     return entry;
   }
 
-  put(run: RunRef, live: LiveHeap): void {
-    if (this.#isClosed || live.heapBytes > this.#bytesMax) {
+  /** Bytes of the tenant's heaps. */
+  bytesOf(tenantId: TenantId): number {
+    return this.#bytesByTenant.get(tenantId) ?? 0;
+  }
+
+  /** `tenantBytesMax`: what the run's tenant may hold; null: no limit of its own. */
+  put(run: RunRef, live: LiveHeap, tenantBytesMax: number | null = null): void {
+    const ownMax = tenantBytesMax ?? Number.POSITIVE_INFINITY;
+    if (this.#isClosed || live.heapBytes > Math.min(this.#bytesMax, ownMax)) {
       live.heap.close();
       return;
     }
     this.take(run)?.heap.close();
     this.#entries.set(keyOf(run), { ...live, tenantId: run.tenantId });
     this.#count(run.tenantId, live.heapBytes);
-    while (this.#bytes > this.#bytesMax) this.#evict();
+    while (this.bytesOf(run.tenantId) > ownMax) this.#evictOf(run.tenantId);
+    while (this.#bytes > this.#bytesMax) this.#evictOf(this.#largest());
   }
 
   /** Closes all; what is put in later is closed at once. */
@@ -67,13 +76,17 @@ export class LiveHeaps {
     }
   }
 
-  #evict(): void {
+  #largest(): TenantId | null {
     let largest: TenantId | null = null;
     for (const [tenantId, bytes] of this.#bytesByTenant) {
       if (largest === null || bytes > (this.#bytesByTenant.get(largest) ?? 0)) largest = tenantId;
     }
+    return largest;
+  }
+
+  #evictOf(tenantId: TenantId | null): void {
     for (const [key, entry] of this.#entries) {
-      if (entry.tenantId !== largest) continue;
+      if (entry.tenantId !== tenantId) continue;
       this.#remove(key, entry);
       entry.heap.close();
       return;

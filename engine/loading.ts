@@ -40,6 +40,7 @@ export function snapshotStoreOf(arrival: Arrival): SnapshotStore {
     run: arrival.run,
     tenants: arrival.engine.parts.tenants,
     snapshots: arrival.store.snapshots,
+    shelf: arrival.engine.memory.snapshotShelf,
   };
 }
 

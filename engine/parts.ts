@@ -15,6 +15,8 @@ import type { World } from "./ports/world.ts";
 import type { RecentKeys } from "./recent-keys.ts";
 import type { RunStreams } from "./run-streams.ts";
 import type { Settings } from "./settings.ts";
+import type { SnapshotShelf } from "./snapshot-shelf.ts";
+import type { TenantDeliveryCounts } from "./tenant-deliveries.ts";
 import type { Stopping } from "./progress.ts";
 
 export interface EngineParts {
@@ -44,6 +46,8 @@ export interface ProcessMemory {
   readonly stopping: Stopping;
   /** Turned off for good where the World stored a write under another time than it was given. */
   readonly runAhead: { isOff: boolean };
+  readonly snapshotShelf: SnapshotShelf;
+  readonly deliveries: TenantDeliveryCounts;
 }
 
 export interface Engine {

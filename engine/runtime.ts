@@ -21,14 +21,18 @@ import { orchestratorMessage } from "./owed.ts";
 import type { Engine, EngineParts, ProcessMemory } from "./parts.ts";
 import type { Clock } from "./ports/host.ts";
 import type { ConsumeOptions, Consumer, QueueHandlers } from "./ports/queue.ts";
+import type { TenantInUse } from "./ports/tenants.ts";
 import type { StepStreams, StreamPlace } from "./ports/access.ts";
 import type { HookRow, StreamInfo } from "./ports/world.ts";
 import { Stopping } from "./progress.ts";
 import { RecentKeys } from "./recent-keys.ts";
 import { RunStreams } from "./run-streams.ts";
+import { SnapshotShelf } from "./snapshot-shelf.ts";
 import { startRun } from "./start.ts";
 import type { StartRequest, StartResult } from "./start.ts";
 import { deliverStep } from "./step-delivery.ts";
+import { StepSeats } from "./step-seats.ts";
+import { TenantDeliveryCounts } from "./tenant-deliveries.ts";
 import { resumeWebhook } from "./webhooks.ts";
 
 export interface EngineRuntime {
@@ -50,6 +54,8 @@ export interface EngineRuntime {
   unpark(run: RunRef): Promise<boolean>;
   /** Has a run looked at as if all its messages had been lost. */
   recover(run: RunRef): Promise<void>;
+  /** What of this process a tenant holds now. */
+  inUse(tenantId: TenantId): TenantInUse;
   /** What the World's queue is to call. */
   readonly handlers: QueueHandlers;
   /** Begins to take deliveries from the World's queue. Once. */
@@ -58,8 +64,11 @@ export interface EngineRuntime {
   stop(): Promise<void>;
 }
 
-export function createEngine(parts: EngineParts): EngineRuntime {
-  const { settings, world } = parts;
+export function createEngine(given: EngineParts): EngineRuntime {
+  const { settings, world } = given;
+  const deliveries = new TenantDeliveryCounts();
+  const seats = new StepSeats(given.steps, (tenantId) => deliveries.limitsOf(tenantId).stepsMax);
+  const parts: EngineParts = { ...given, steps: seats };
   const memory: ProcessMemory = {
     liveHeaps: new LiveHeaps(settings.isCold ? 0 : settings.liveHeapBytesMax),
     positions: new ConsumedPositions(CONSUMED_POSITIONS_MAX),
@@ -69,6 +78,8 @@ export function createEngine(parts: EngineParts): EngineRuntime {
     streams: new RunStreams(parts),
     flushing: new Set(),
     stopping: new Stopping(),
+    snapshotShelf: new SnapshotShelf(),
+    deliveries,
     runAhead: { isOff: false },
   };
   const engine: Engine = { parts, memory };
@@ -95,12 +106,19 @@ export function createEngine(parts: EngineParts): EngineRuntime {
       return wasParked;
     },
     recover,
+    inUse: (tenantId) => ({
+      runsDelivered: deliveries.runningOf(tenantId),
+      steps: seats.runningOf(tenantId),
+      liveHeapBytes: memory.liveHeaps.bytesOf(tenantId),
+      snapshotBytes: memory.snapshotShelf.bytesOf(tenantId),
+    }),
     handlers,
     consume: (options) => {
       if (consumer !== null || memory.stopping.hasBegun) {
         throw new BatonError("CLOSED", "an engine takes deliveries once");
       }
       consumer = world.queue.consume(handlers, options);
+      deliveries.attach(consumer);
     },
     stop: async () => {
       memory.stopping.begin();

@@ -18,12 +18,14 @@ import type { Log } from "./ports/host.ts";
 import type { Heap, HeapImage } from "./ports/sandbox.ts";
 import type { Tenants } from "./ports/tenants.ts";
 import type { Snapshots, StoredSnapshot } from "./ports/world.ts";
+import type { SnapshotShelf } from "./snapshot-shelf.ts";
 import { positionOf, slotOf } from "./slots.ts";
 
 export interface SnapshotStore {
   readonly run: RunRef;
   readonly tenants: Tenants;
   readonly snapshots: Snapshots;
+  readonly shelf: SnapshotShelf;
 }
 
 export interface RestoredSnapshot {
@@ -36,11 +38,17 @@ export function isSnapshotDue(topSlot: number, snapshotSlot: number): boolean {
   return topSlot - snapshotSlot >= SNAPSHOT_EVENTS_MIN;
 }
 
+export interface ToSave {
+  readonly heap: Heap;
+  readonly log: RunLog;
+  /** Of all the tenant's snapshots together; null: no limit. */
+  readonly bytesMax: number | null;
+}
+
 /** Puts the heap away; the slot of the snapshot, or null if this heap cannot be put away. */
 export async function saveSnapshot(
   store: SnapshotStore,
-  heap: Heap,
-  log: RunLog,
+  { heap, log, bytesMax }: ToSave,
 ): Promise<number | null> {
   assert(log.consumedSlot === log.topSlot, "a heap is put away at the end of its log");
   const position = { slot: log.topSlot, digest: log.digest };
@@ -50,6 +58,9 @@ export async function saveSnapshot(
   const sealed = await store.tenants.sealSnapshot(store.run, plain, boundTo(store.run, image));
   const { fingerprint } = image;
   await store.snapshots.put(store.run.runId, { ...position, fingerprint, bytes: sealed });
+  if (bytesMax !== null) {
+    await store.shelf.keepWithin({ ...store, ...store.run }, sealed.length, bytesMax);
+  }
   return log.topSlot;
 }
 

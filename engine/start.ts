@@ -67,17 +67,23 @@ export async function startRun(parts: EngineParts, request: StartRequest): Promi
     createdAt,
     ...(attributes === undefined ? {} : { attributes }),
   });
+  let end = (): void => undefined;
   try {
+    end = await parts.tenants.admitStart(tenantId);
     const params = { send: { message } };
     await parts.world
       .forTenant(tenantId)
       .events.create(runId, { ...event, occurredAt: createdAt }, params);
     return { run, isNew: true };
   } catch (error) {
-    if (request.idempotencyKey === undefined || !isBatonError(error, "ENTITY_CONFLICT"))
-      throw error;
-    await assertSameStart(parts, run, workflowName);
+    if (request.idempotencyKey === undefined) throw error;
+    // A repetition is no new start, so no quota keeps it from finding the first one's run.
+    const mayBeRepetition =
+      isBatonError(error, "ENTITY_CONFLICT") || isBatonError(error, "QUOTA_EXCEEDED");
+    if (!mayBeRepetition || !(await isSameStart(parts, run, workflowName))) throw error;
     return { run, isNew: false };
+  } finally {
+    end();
   }
 }
 
@@ -135,13 +141,14 @@ async function assertMayStart(parts: EngineParts, request: StartRequest): Promis
 }
 
 /** One key stands for one piece of work; for another workflow it is a mistake of the caller's. */
-async function assertSameStart(
+async function isSameStart(
   parts: EngineParts,
   { tenantId, runId }: RunRef,
   workflowName: string,
-): Promise<void> {
+): Promise<boolean> {
   const row = await parts.world.forTenant(tenantId).runs.get(runId);
-  if (row === null || row.workflowName === workflowName) return;
+  if (row === null) return false;
+  if (row.workflowName === workflowName) return true;
   throw new BatonError("ENTITY_CONFLICT", "the idempotency key was used for another workflow", {
     field: "idempotencyKey",
     used: row.workflowName,

@@ -66,6 +66,7 @@ async function handle(arrival: StepArrival): Promise<StepEnd> {
   if (message.specVersion !== SPEC_VERSION) return later("version", SET_ASIDE_REDELIVERY_MS);
   const standing = await tenants.standingOf(run.tenantId);
   if (standing === null) return { outcome: "no such tenant", result: ACK };
+  engine.memory.deliveries.heed(run.tenantId, standing.limits.deliveries);
   if (standing.status !== "active") return later("tenant not active", SET_ASIDE_REDELIVERY_MS);
   const traits = await steps.traitsOf(run, message.deploymentId, message.stepName);
   if (traits === null) {

@@ -1,5 +1,5 @@
 /**
- * Waiting inside a delivery: for bodies that run, and for others' events while it lingers.
+ * Waiting inside a delivery: for bodies that run, for others' events while it lingers, for CPU.
  *
  * Owns when a delivery stays though it has nothing to do (spec: "Linger interaction"; design §9: on
  * hooks only while a burst is plausible).
@@ -7,8 +7,9 @@
  * E55  Before a delivery waits, the timers it owns are out: it may end at any moment.
  */
 import { armOwned } from "./arming.ts";
-import type { DeliveryState } from "./delivery-state.ts";
+import type { DeliveryState, Ending } from "./delivery-state.ts";
 import { isPastDeadline, nowMs } from "./delivery-state.ts";
+import { CPU_WAIT_IN_PLACE_MS_MAX } from "./limits.ts";
 import { nextDueMs } from "./waits.ts";
 
 /** Waits until a body ends, something lands in the log, a wait is due, or time is up. */
@@ -23,6 +24,22 @@ export async function awaitProgress(state: DeliveryState): Promise<void> {
   if (state.feed.hasNews) return;
   const due = nextDueMs(state.log.waits.values());
   await state.progress.wait(due === null ? state.deadlineMs : Math.min(due, state.deadlineMs));
+}
+
+/**
+ * Waits for the tenant's minute to have CPU left: here for a while, since its heap is live, or with
+ * its message set aside. `null`: there may be other news by now.
+ */
+export async function awaitCpu(state: DeliveryState): Promise<"go on" | Ending | null> {
+  const waitMs = state.engine.parts.tenants.cpuWaitMs(state.run.tenantId);
+  if (waitMs === 0) return "go on";
+  if (waitMs > CPU_WAIT_IN_PLACE_MS_MAX && state.bodies.count === 0) {
+    const reason = "the tenant has used its CPU of the minute";
+    return { kind: "deferred", reason, afterMs: waitMs, counted: false };
+  }
+  await armOwned(state);
+  await state.progress.wait(Math.min(nowMs(state) + waitMs, state.deadlineMs));
+  return null;
 }
 
 /** Stays on the live feed for a while; true if there is something to do again. */

@@ -10,7 +10,7 @@ import { present } from "../engine/assert.ts";
 import { cpuClockOf, ownThreadId } from "./cpu-clock.ts";
 import { ProgressWriter } from "./progress.ts";
 import { Residence } from "./residence.ts";
-import type { NumberedAnswer, NumberedOrder, ThreadData, ThreadHello } from "./wire.ts";
+import type { CostedAnswer, NumberedOrder, ThreadData, ThreadHello } from "./wire.ts";
 
 /** Called inside a thread it lowers that thread alone: the main thread goes first. */
 const LOWEST_PRIORITY = 19;
@@ -30,11 +30,15 @@ const writer = new ProgressWriter(progress, clock);
 const residence = new Residence(module, clock, writer);
 
 port.on("message", (orders: readonly NumberedOrder[]) => {
-  let answers: NumberedAnswer[] = [];
+  let answers: CostedAnswer[] = [];
   let sentMs = performance.now();
+  let usedMs = clock.nowMs() ?? 0;
   for (const { number, order } of orders) {
     writer.turnTo("heapId" in order ? order.heapId : 0);
-    answers.push({ number, answer: residence.perform(order) });
+    const answer = residence.perform(order);
+    const nowMs = clock.nowMs() ?? usedMs;
+    answers.push({ number, answer, cpuMs: nowMs - usedMs });
+    usedMs = nowMs;
     if (performance.now() - sentMs < ANSWERS_WAIT_MS) continue;
     port.postMessage(answers);
     answers = [];

@@ -18,7 +18,7 @@ import type {
   AnswerTo,
   BundleRef,
   BundleSource,
-  NumberedAnswer,
+  CostedAnswer,
   NumberedOrder,
   Order,
   ThreadData,
@@ -34,7 +34,8 @@ const OLD_GENERATION_MB = 512;
 export interface ThreadEvents {
   /** The thread got something to do. */
   busy(thread: GuestThread): void;
-  answered(order: Order, answer: Answer | null): void;
+  /** `cpuMs`: what the order cost the thread. */
+  answered(order: Order, answer: Answer | null, cpuMs: number): void;
   died(thread: GuestThread, reason: string): void;
 }
 
@@ -57,7 +58,7 @@ export class GuestThread implements Place, Watched {
       resourceLimits: { stackSizeMb: STACK_MB, maxOldGenerationSizeMb: OLD_GENERATION_MB },
     });
     this.#worker.unref();
-    this.#worker.on("message", (message: ThreadHello | NumberedAnswer[]) => {
+    this.#worker.on("message", (message: ThreadHello | CostedAnswer[]) => {
       if (Array.isArray(message)) this.#take(message);
       else this.cpuClock = cpuClockOf(message.threadId);
     });
@@ -71,10 +72,6 @@ export class GuestThread implements Place, Watched {
 
   get isAlive(): boolean {
     return this.#death === null;
-  }
-
-  get queued(): number {
-    return this.#pending.size;
   }
 
   order<K extends Order["kind"]>(order: Extract<Order, { kind: K }>): Promise<AnswerTo<K>> {
@@ -116,12 +113,12 @@ export class GuestThread implements Place, Watched {
     });
   }
 
-  #take(answers: readonly NumberedAnswer[]): void {
+  #take(answers: readonly CostedAnswer[]): void {
     this.stirredMs = performance.now();
-    for (const { number, answer } of answers) {
+    for (const { number, answer, cpuMs } of answers) {
       const order = this.#pending.orderOf(number);
       if (order === undefined) continue;
-      this.#events.answered(order, answer);
+      this.#events.answered(order, answer, cpuMs);
       this.#pending.settle(number, answer);
     }
     if (!this.isBusy) this.#worker.unref();

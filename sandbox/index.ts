@@ -89,7 +89,7 @@ class PlacedSandbox implements WholeSandbox {
   }
 
   async open(request: HeapRequest): Promise<OpenResult> {
-    const { run, bundle, limits, image } = request;
+    const { run, bundle, limits, image, cpuWeight: weight = 1 } = request;
     if (request.seed.length !== SEED_BYTES) {
       throw new BatonError("INVALID_ARGUMENT", `a seed has ${SEED_BYTES} bytes`, {
         field: "seed",
@@ -97,7 +97,7 @@ class PlacedSandbox implements WholeSandbox {
         allowed: SEED_BYTES,
       });
     }
-    const lodging = await this.#lodge({ ...run, limits, use: { kind: "workflow" } });
+    const lodging = await this.#lodge({ ...run, limits, weight, use: { kind: "workflow" } });
     const source = workflowSide(bundle);
     const answer = await withSource(source, lodging.place, () =>
       lodging.place.order({

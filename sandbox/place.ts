@@ -30,6 +30,8 @@ export interface LodgingRequest {
   readonly runId: RunId | null;
   readonly limits: HeapLimits;
   readonly use: LodgingUse;
+  /** Of the CPU, next to other tenants' on the same thread; 1 if absent. */
+  readonly weight?: number;
   /** Told if the heap is gone without having been asked for anything; not after `release`. */
   readonly onGone?: (reason: string) => void;
 }

@@ -57,11 +57,18 @@ const HEAP_BYTES_ASSUMED = 2 << 20;
 /** Of linear memory, what no heap touches: all but the top of the C stack. */
 const UNTOUCHED_BYTES = 4 << 20;
 
-/** Memory of all heaps together. Asking waits, in order; nothing is killed to make room. */
+/**
+ * Memory of all heaps together. Asking waits; nothing is killed to make room.
+ *
+ * S33  Of those that wait for memory, the tenant that holds least of it is next, and of one tenant
+ *      the first that asked: a tenant that fills the memory only keeps itself waiting.
+ */
 export class MemoryBudget {
   readonly #bytesMax: number;
   readonly #threads: number;
-  readonly #waiting: (() => void)[] = [];
+  /** By tenant, in the order in which they began to wait. */
+  readonly #waiting = new Map<TenantId, (() => void)[]>();
+  readonly #bytesByTenant = new Map<TenantId, number>();
   #heapBytes = 0;
   /** The largest limit seen: each thread may grow one heap so far at a time. */
   #largestHeap = 0;
@@ -72,27 +79,33 @@ export class MemoryBudget {
   }
 
   /** Resolves once the heap has room. A heap alone always has. */
-  reserve(heapBytesMax: number): Promise<Reservation> {
+  reserve(tenantId: TenantId, heapBytesMax: number): Promise<Reservation> {
     this.#largestHeap = Math.max(this.#largestHeap, heapBytesMax);
     return new Promise((resolve) => {
-      this.#waiting.push(() => resolve(this.#taken()));
+      const queue = this.#waiting.get(tenantId) ?? [];
+      queue.push(() => resolve(this.#taken(tenantId)));
+      this.#waiting.set(tenantId, queue);
       this.#admit();
     });
   }
 
-  #taken(): Reservation {
-    let bytes = HEAP_BYTES_ASSUMED;
-    this.#heapBytes += bytes;
+  #taken(tenantId: TenantId): Reservation {
+    let bytes = 0;
+    const hold = (next: number): void => {
+      this.#heapBytes += next - bytes;
+      const ofTenant = (this.#bytesByTenant.get(tenantId) ?? 0) + next - bytes;
+      if (ofTenant === 0) this.#bytesByTenant.delete(tenantId);
+      else this.#bytesByTenant.set(tenantId, ofTenant);
+      bytes = next;
+    };
+    hold(HEAP_BYTES_ASSUMED);
     return {
       note: (linearBytes) => {
-        const touched = Math.max(linearBytes - UNTOUCHED_BYTES, 0);
-        this.#heapBytes += touched - bytes;
-        bytes = touched;
+        hold(Math.max(linearBytes - UNTOUCHED_BYTES, 0));
         this.#admit();
       },
       release: () => {
-        this.#heapBytes -= bytes;
-        bytes = 0;
+        hold(0);
         this.#admit();
       },
     };
@@ -105,7 +118,22 @@ export class MemoryBudget {
   }
 
   #admit(): void {
-    while (this.#waiting.length > 0 && this.#hasRoom()) this.#waiting.shift()?.();
+    while (this.#waiting.size > 0 && this.#hasRoom()) {
+      const tenantId = this.#poorest();
+      const queue = this.#waiting.get(tenantId) ?? [];
+      queue.shift()?.();
+      if (queue.length === 0) this.#waiting.delete(tenantId);
+    }
+  }
+
+  /** Of the tenants that wait. */
+  #poorest(): TenantId {
+    const [first, ...others] = this.#waiting.keys();
+    const bytesOf = (tenantId: TenantId) => this.#bytesByTenant.get(tenantId) ?? 0;
+    return others.reduce(
+      (poorest, other) => (bytesOf(other) < bytesOf(poorest) ? other : poorest),
+      first as TenantId,
+    );
   }
 }
 

@@ -37,6 +37,8 @@ export interface SandboxedAttemptParts {
   readonly clock: Clock;
   readonly log: Log;
   readonly count: (sample: UsageSample) => void;
+  /** How long the body waits for its tenant to have CPU left, ms. */
+  readonly cpuWaitMs: () => number;
 }
 
 export class SandboxedAttempt {
@@ -113,6 +115,8 @@ export class SandboxedAttempt {
       const outcome = this.#outcomeOf(answer);
       if (outcome !== null) return outcome;
       await this.#news();
+      if (this.#end !== null) return this.#end;
+      await this.#cpu();
       if (this.#end !== null) return this.#end;
       const turns = this.#turns;
       this.#turns = [];
@@ -219,6 +223,21 @@ export class SandboxedAttempt {
     return new Promise((resolve) => {
       this.#wake = resolve;
     });
+  }
+
+  /** Resolves once the tenant has CPU left, or the attempt has ended. */
+  async #cpu(): Promise<void> {
+    const { cpuWaitMs, clock } = this.#parts;
+    for (let waitMs = cpuWaitMs(); waitMs > 0 && this.#end === null; waitMs = cpuWaitMs()) {
+      await new Promise<void>((resolve) => {
+        const cancel = clock.setTimer(waitMs, resolve);
+        this.#wake = () => {
+          if (this.#end === null) return;
+          cancel();
+          resolve();
+        };
+      });
+    }
   }
 
   #push(turn: StepTurn): void {

@@ -45,6 +45,8 @@ export interface SandboxedStepsParts {
   readonly secretsOf?: (tenantId: TenantId) => Promise<Readonly<Record<string, string>>>;
   /** Absent: nobody counts. */
   readonly count?: (tenantId: TenantId, sample: UsageSample) => void;
+  /** How long bodies of the tenant wait for CPU, ms; absent: they do not. */
+  readonly cpuWaitMs?: (tenantId: TenantId) => number;
   /** Absent: every request of a step is refused. */
   readonly egress?: EgressPort;
   /** The step side of the guest library. */
@@ -86,7 +88,7 @@ export class SandboxedSteps implements StepRunner {
 
   async run(attempt: StepAttempt): Promise<StepOutcome> {
     const { tenantId } = attempt.run;
-    const { clock, random, log, egress, secretsOf, count } = this.#parts;
+    const { clock, random, log, egress, secretsOf, count, cpuWaitMs } = this.#parts;
     const side = await this.#parts.stepSideOf(tenantId, attempt.deploymentId);
     const limits = await this.#parts.limitsOf(tenantId);
     if (side === null || limits === null) {
@@ -114,10 +116,12 @@ export class SandboxedSteps implements StepRunner {
       clock,
       log,
       count: (sample) => count?.(tenantId, sample),
+      cpuWaitMs: () => cpuWaitMs?.(tenantId) ?? 0,
     });
     const lodging = await this.#lodge(tenantId, {
       runId: attempt.run.runId,
       limits: limits.heap,
+      weight: limits.cpuWeight ?? 1,
       use: { kind: "step", isAlone },
       onGone: (reason) => sandboxed.gone(reason),
     });

@@ -18,6 +18,7 @@ import { Conduct, MemoryBudget } from "./placement.ts";
 import type { ProgressRecord } from "./progress.ts";
 import { StepThreads } from "./step-threads.ts";
 import type { Seat } from "./step-threads.ts";
+import { ThreadQueue } from "./thread-queue.ts";
 import { WATCHDOG_DEFAULTS, Watchdog } from "./watchdog.ts";
 import type { Verdict, WatchdogOptions } from "./watchdog.ts";
 import { compileModule } from "./wasm.ts";
@@ -67,6 +68,7 @@ export class ThreadPlaces implements Places {
   readonly #watchdog: Watchdog<GuestThread>;
   readonly #onIncident: (incident: Incident) => void;
   readonly #threads = new Set<GuestThread>();
+  readonly #queues = new WeakMap<GuestThread, ThreadQueue>();
   readonly #lodgers = new Map<HeapId, Lodger>();
   #penaltyThread: GuestThread | null = null;
   #lastHeapId: HeapId = 0;
@@ -91,7 +93,7 @@ export class ThreadPlaces implements Places {
     const { tenantId, runId, limits, use } = request;
     const isStep = use.kind === "step";
     const memory = isStep ? this.#stepMemory : this.#memory;
-    const reservation = await memory.reserve(limits.heapBytesMax);
+    const reservation = await memory.reserve(tenantId, limits.heapBytesMax);
     const seat = this.#isClosed ? null : await this.#seatOf(tenantId, use);
     if (this.#isClosed || seat === null) {
       seat?.leave();
@@ -102,7 +104,7 @@ export class ThreadPlaces implements Places {
     const heapId = ++this.#lastHeapId;
     this.#lodgers.set(heapId, { tenantId, runId, thread, isStep, onGone: request.onGone ?? null });
     return {
-      place: thread,
+      place: this.#queueOf(thread).placeFor(tenantId, request.weight ?? 1),
       heapId,
       note: (heapBytes) => reservation.note(heapBytes),
       release: () => {
@@ -141,7 +143,7 @@ export class ThreadPlaces implements Places {
     }
     const [first, ...others] = [...this.#threads].map((thread) => ({
       thread,
-      load: thread.queued + this.#lodgersOn(thread),
+      load: this.#queueOf(thread).size + this.#lodgersOn(thread),
     }));
     return others.reduce(
       (least, other) => (other.load < least.load ? other : least),
@@ -158,17 +160,27 @@ export class ThreadPlaces implements Places {
   #start(): GuestThread {
     const events: ThreadEvents = {
       busy: (thread) => this.#watchdog.watch(thread),
-      answered: (order, answer) => this.#learn(order, answer),
+      answered: (order, answer, cpuMs) => this.#learn(order, answer, cpuMs),
       died: (thread, reason) => this.#forget(thread, reason),
     };
     return new GuestThread(this.#module, events);
   }
 
-  /** A run that was stopped by its soft limit brings its tenant's next heaps under watch. */
-  #learn(order: Order, answer: Answer | null): void {
-    if (answer?.kind !== "limit" || answer.exceeded.code !== "CPU_LIMIT_EXCEEDED") return;
+  #queueOf(thread: GuestThread): ThreadQueue {
+    const known = this.#queues.get(thread);
+    if (known !== undefined) return known;
+    const queue = new ThreadQueue(thread);
+    this.#queues.set(thread, queue);
+    return queue;
+  }
+
+  /** What was used is counted; a soft overrun brings its tenant's next heaps under watch. */
+  #learn(order: Order, answer: Answer | null, cpuMs: number): void {
     const lodger = "heapId" in order ? this.#lodgers.get(order.heapId) : undefined;
-    if (lodger !== undefined) this.#conduct.penalize(lodger.tenantId, performance.now());
+    if (lodger === undefined) return;
+    this.#queueOf(lodger.thread).note(order, cpuMs);
+    if (answer?.kind !== "limit" || answer.exceeded.code !== "CPU_LIMIT_EXCEEDED") return;
+    this.#conduct.penalize(lodger.tenantId, performance.now());
   }
 
   #forget(thread: GuestThread, reason: string): void {

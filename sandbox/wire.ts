@@ -213,6 +213,11 @@ export interface NumberedAnswer {
   readonly answer: Answer | null;
 }
 
+/** A guest thread's answer, with the CPU ms that it took. */
+export interface CostedAnswer extends NumberedAnswer {
+  readonly cpuMs: number;
+}
+
 /** The answer to an order whose place is gone. */
 export function lostAnswer(order: Order, reason: string): Answer | null {
   switch (order.kind) {

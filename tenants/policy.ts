@@ -8,18 +8,21 @@ import { bundleHashOf, type BundleHash, type RunRef, type TenantId } from "../en
 import type { Clock } from "../engine/ports/host.ts";
 import type { StepLimits } from "../engine/ports/steps.ts";
 import type {
+  TenantInUse,
   TenantStanding,
   TenantStatus,
   Tenants,
   UsageSample,
 } from "../engine/ports/tenants.ts";
-import type { StoredBundle, World } from "../engine/ports/world.ts";
+import type { FeedCaps, StoredBundle, World } from "../engine/ports/world.ts";
 import { BatonError, isBatonError } from "../engine/errors.ts";
 import { isKeyOf, offeredKey } from "./api-keys.ts";
 import { NO_EGRESS } from "./egress-policy.ts";
 import type { EgressRules } from "./egress/egress.ts";
 import { Lru } from "./lru.ts";
-import { stepLimitsOf, tenantLimitsOf } from "./quota.ts";
+import { Metering } from "./metering.ts";
+import { quotaUsesOf, type QuotaUses } from "./quota-use.ts";
+import { stepLimitsOf, tenantLimitsOf, type Quotas } from "./quota.ts";
 import type { TenantRegistry } from "./registry.ts";
 import { openedSecrets } from "./secrets.ts";
 import type { Tenant } from "./tenant.ts";
@@ -29,6 +32,8 @@ import type { Place, Vault } from "./vault.ts";
 /** How old a standing may be when it is used. */
 const STANDING_AGE_MS_MAX = 1000;
 const STANDINGS_MAX = 10_000;
+/** Open runs that are counted where there is no limit of them. */
+const OPEN_RUNS_COUNTED_MAX = 1_000_000;
 /** Sources kept over all bundles, in UTF-16 units. */
 const BUNDLE_CACHE_UNITS_MAX = 64 * 1024 * 1024;
 
@@ -46,6 +51,7 @@ interface KnownTenant {
   readonly standing: TenantStanding | null;
   readonly stepLimits: StepLimits | null;
   readonly egressRules: EgressRules | null;
+  readonly quotas: Quotas | null;
 }
 
 /** Whose key a caller showed. What a suspended tenant may still do is the door's to say. */
@@ -67,8 +73,11 @@ export class TenantPolicy implements Tenants {
       bundle.guestLibrary.length,
   );
 
+  readonly #metering: Metering;
+
   constructor(parts: PolicyParts) {
     this.#parts = parts;
+    this.#metering = new Metering(parts.world, parts.clock);
   }
 
   async standingOf(tenantId: TenantId): Promise<TenantStanding | null> {
@@ -87,7 +96,7 @@ export class TenantPolicy implements Tenants {
     const tenant = await this.#parts.registry.get(tenantId);
     const fresh =
       tenant === null
-        ? { at, tenant: null, standing: null, stepLimits: null, egressRules: null }
+        ? { at, tenant: null, standing: null, stepLimits: null, egressRules: null, quotas: null }
         : this.#of(tenant, at);
     this.#standings.set(tenantId, fresh);
     return fresh;
@@ -98,7 +107,7 @@ export class TenantPolicy implements Tenants {
     const standing = { status: tenant.status, limits: tenantLimitsOf(quotas) };
     const { socketsMax, egressBytesPerMinuteMax } = quotas;
     const egressRules = { policy: tenant.egress ?? NO_EGRESS, socketsMax, egressBytesPerMinuteMax };
-    return { at, tenant, standing, stepLimits: stepLimitsOf(quotas), egressRules };
+    return { at, tenant, standing, stepLimits: stepLimitsOf(quotas), egressRules, quotas };
   }
 
   /** What this process knows of the tenant is read again when it is next needed. */
@@ -149,7 +158,49 @@ export class TenantPolicy implements Tenants {
     return stored;
   }
 
+  async admitStart(tenantId: TenantId): Promise<() => void> {
+    return this.#metering.admitStart(tenantId, await this.quotasOf(tenantId));
+  }
+
+  async admitHookPayload(run: RunRef): Promise<void> {
+    this.#metering.admitHookPayload(run, await this.quotasOf(run.tenantId));
+  }
+
+  cpuWaitMs(tenantId: TenantId): number {
+    // Whoever has passes has had its standing asked for.
+    const quotas = this.#standings.get(tenantId)?.quotas ?? null;
+    return quotas === null ? 0 : this.#metering.cpuWaitMs(tenantId, quotas);
+  }
+
+  /** The quotas that hold; `TENANT_NOT_FOUND`. */
+  async quotasOf(tenantId: TenantId): Promise<Quotas> {
+    const { quotas } = await this.#known(tenantId);
+    if (quotas !== null) return quotas;
+    throw new BatonError("TENANT_NOT_FOUND", "there is no such tenant", { field: "tenantId" });
+  }
+
+  /** How many live feeds clients of the tenant may have. */
+  async feedCapsOf(tenantId: TenantId): Promise<FeedCaps> {
+    const { feedsPerRunMax, feedsMax } = await this.quotasOf(tenantId);
+    return { perRunMax: feedsPerRunMax, perTenantMax: feedsMax };
+  }
+
+  /** What the tenant uses of its quotas; what others than this part hold of it is `inUse`. */
+  async quotaUses(tenantId: TenantId, inUse: TenantInUse): Promise<QuotaUses> {
+    const quotas = await this.quotasOf(tenantId);
+    const max = quotas.openRunsMax ?? OPEN_RUNS_COUNTED_MAX;
+    return quotaUsesOf(quotas, {
+      ...this.#metering.use(tenantId, quotas),
+      openRunsMax: await this.#parts.world.forTenant(tenantId).runs.countOpen(max),
+      runsDeliveredMax: inUse.runsDelivered,
+      stepsMax: inUse.steps,
+      liveHeapBytesMax: inUse.liveHeapBytes,
+      snapshotBytesMax: inUse.snapshotBytes,
+    });
+  }
+
   count(tenantId: TenantId, sample: UsageSample): void {
+    if (sample.cpuMs !== undefined) this.#metering.addCpu(tenantId, sample.cpuMs);
     this.#parts.usage.add(tenantId, sample);
   }
 

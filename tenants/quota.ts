@@ -31,6 +31,8 @@ export const quotasSchema = z.strictObject({
   /** CPU per consumed event. Past it the run fails with `CPU_LIMIT_EXCEEDED`. */
   cpuSoftMs: ofHeaps("cpuSoftMs"),
   cpuHardMs: ofHeaps("cpuHardMs"),
+  /** Of the CPU, next to other tenants that want it too. */
+  cpuWeight: z.number().int().min(1).max(100),
   /** Past it the tenant's passes wait. */
   cpuMsPerMinuteMax: limit,
   liveHeapBytesMax: limit,
@@ -76,6 +78,7 @@ export const SERVER_QUOTAS: Quotas = {
   heapBytesMax: 32 * MIB,
   cpuSoftMs: 250,
   cpuHardMs: 1000,
+  cpuWeight: 1,
   cpuMsPerMinuteMax: 30_000,
   liveHeapBytesMax: 256 * MIB,
   snapshotBytesMax: GIB,
@@ -115,6 +118,7 @@ export const EMBEDDED_QUOTAS: Quotas = {
   heapBytesMax: SERVER_QUOTAS.heapBytesMax,
   cpuSoftMs: SERVER_QUOTAS.cpuSoftMs,
   cpuHardMs: SERVER_QUOTAS.cpuHardMs,
+  cpuWeight: SERVER_QUOTAS.cpuWeight,
   stepCpuMsMax: SERVER_QUOTAS.stepCpuMsMax,
   stepWallMsMax: SERVER_QUOTAS.stepWallMsMax,
   responseBytesMax: SERVER_QUOTAS.responseBytesMax,
@@ -182,6 +186,7 @@ export function stepLimitsOf(quotas: Quotas): StepLimits {
       cpuSoftMs: turnCpuMs("cpuSoftMs"),
       cpuHardMs: turnCpuMs("cpuHardMs"),
     },
+    cpuWeight: quotas.cpuWeight,
     cpuMsMax: quotas.stepCpuMsMax,
     wallMsMax: quotas.stepWallMsMax,
     callsOpenMax: STEP_CALLS_OPEN_MAX,
@@ -196,5 +201,9 @@ export function tenantLimitsOf(quotas: Quotas): TenantLimits {
     eventsWarn: quotas.eventsWarn,
     eventsMax: quotas.eventsMax,
     streamBytesPerRunMax: quotas.streamBytesPerRunMax,
+    cpuWeight: quotas.cpuWeight,
+    liveHeapBytesMax: quotas.liveHeapBytesMax,
+    snapshotBytesMax: quotas.snapshotBytesMax,
+    deliveries: { orchestratorsMax: quotas.runsDeliveredMax, stepsMax: quotas.stepsMax },
   };
 }

@@ -207,6 +207,7 @@ function checkedSnapshots(inner: Snapshots): Snapshots {
     },
     get: (runId) => inner.get(runId),
     delete: (runId) => inner.delete(runId),
+    list: (params) => inner.list(params),
   };
 }
 

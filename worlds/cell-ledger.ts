@@ -16,7 +16,7 @@ import type {
   StreamPage,
 } from "../engine/ports/world.ts";
 import type { RowLedger } from "./row-ledger.ts";
-import type { Cell, CellPlace, Tables } from "./tables.ts";
+import type { Cell, CellPlace, CellSize, Tables } from "./tables.ts";
 
 /** Bundles that one listing looks at; quotas keep far below it. */
 const BUNDLES_LISTED_MAX = 10_000;
@@ -34,7 +34,13 @@ export class CellLedger {
   }
 
   putSnapshot(run: RunRef, { slot, digest, fingerprint, bytes }: StoredSnapshot): void {
+    // Put anew, so that the order of snapshots is that of their age.
+    this.deleteSnapshot(run);
     this.#put(snapshotAt(run), { slot, digest, fingerprint }, bytes);
+  }
+
+  snapshotSizes(tenantId: TenantId, after: number, limit: number): readonly CellSize[] {
+    return this.#tables.cells.sizes(tenantId, "snapshot", after, limit);
   }
 
   snapshot(run: RunRef): StoredSnapshot | null {

@@ -8,6 +8,7 @@ import { isBatonError } from "../engine/errors.ts";
 import type { Clock, Log } from "../engine/ports/host.ts";
 import type { ConsumeOptions, Consumer, QueueHandlers } from "../engine/ports/queue.ts";
 import type { Core } from "./core.ts";
+import { checkedTenantDeliveries } from "./message-border.ts";
 import type { Delivery } from "./queue-ledger.ts";
 import type { Outcome } from "./queue-rows.ts";
 
@@ -45,6 +46,15 @@ export class Dispatcher {
       this.#log.error({ err: error }, "a consumer could not be attached");
     });
     return {
+      limitTenant: (tenantId, limits) => {
+        const checked = checkedTenantDeliveries(limits);
+        this.#core.call("queue", "limitTenant", tenantId, checked).catch((error: unknown) => {
+          this.#log.warn(
+            { error: String(error), tenantId },
+            "a tenant's deliveries are not limited",
+          );
+        });
+      },
       stop: async () => {
         await opening;
         // A closed World delivers nothing more by itself.

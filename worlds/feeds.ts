@@ -7,15 +7,16 @@
  * W17  A feed gives each event above its start once, in slot order, without a gap.
  * W18  A feed ends by its own end, or by one `onError`; a subscriber that throws ends its own feed
  *      and disturbs no other.
- * W19  Clients have at most 2 feeds of a run and 64 of a tenant; the next is refused. A heartbeat
- *      gives the run's top slot, so that a silent feed is noticed.
+ * W19  Clients have at most 2 feeds of a run and 64 of a tenant, unless the subscription says
+ *      otherwise; the next is refused. A heartbeat gives the run's top slot, so that a silent feed
+ *      is noticed.
  */
 import { assert } from "../engine/assert.ts";
 import { BatonError } from "../engine/errors.ts";
 import type { RunEvent } from "../engine/events.ts";
 import type { RunRef } from "../engine/ids.ts";
 import type { Clock } from "../engine/ports/host.ts";
-import type { SubscribeOptions } from "../engine/ports/world.ts";
+import type { FeedCaps, SubscribeOptions } from "../engine/ports/world.ts";
 import type { Slot } from "../engine/slots.ts";
 import { SLOT_NONE, nextSlot } from "../engine/slots.ts";
 import type { Core } from "./core.ts";
@@ -24,6 +25,7 @@ import { eventOf, unpackRows } from "./event-record.ts";
 
 export const RUN_FEEDS_MAX = 2;
 export const TENANT_FEEDS_MAX = 64;
+const EVERY_CAP: FeedCaps = { perRunMax: RUN_FEEDS_MAX, perTenantMax: TENANT_FEEDS_MAX };
 export const HEARTBEAT_MS = 5_000;
 /** Events that one read of a feed that is behind takes. */
 const CATCH_UP_EVENTS = 500;
@@ -61,7 +63,7 @@ export class Feeds {
     options: SubscribeOptions,
   ): Promise<() => void> {
     const isClient = options.isClient === true;
-    if (isClient) this.#takePlace(run);
+    if (isClient) this.#takePlace(run, options.caps ?? EVERY_CAP);
     let topSlot: Slot;
     const feed: Feed = {
       run,
@@ -191,14 +193,14 @@ export class Feeds {
     }
   }
 
-  #takePlace(run: RunRef): void {
+  #takePlace(run: RunRef, { perRunMax, perTenantMax }: FeedCaps): void {
     const places = [
-      { key: keyOf(run), field: "feedsPerRun", allowed: RUN_FEEDS_MAX },
-      { key: run.tenantId, field: "feedsPerTenant", allowed: TENANT_FEEDS_MAX },
+      { key: keyOf(run), field: "feedsPerRun", allowed: perRunMax },
+      { key: run.tenantId, field: "feedsPerTenant", allowed: perTenantMax },
     ];
     for (const { key, field, allowed } of places) {
       const used = this.#clientFeeds.get(key) ?? 0;
-      if (used < allowed) continue;
+      if (allowed === null || used < allowed) continue;
       throw new BatonError("RUN_FEED_LIMIT", "there are as many live feeds as there may be", {
         field,
         used,

@@ -8,7 +8,13 @@ import { z } from "zod";
 import { BatonError } from "../engine/errors.ts";
 import type { RunRef } from "../engine/ids.ts";
 import { entityIdOf, runIdOf, tenantIdOf } from "../engine/ids.ts";
-import type { ConsumeOptions, Message, Send, SendOptions } from "../engine/ports/queue.ts";
+import type {
+  ConsumeOptions,
+  Message,
+  Send,
+  SendOptions,
+  TenantDeliveries,
+} from "../engine/ports/queue.ts";
 import { EVENT_PAYLOAD_BYTES_MAX, checkedInteger, owned, refusing } from "./border.ts";
 
 const DELAY_MS_MAX = 8.64e15;
@@ -96,13 +102,23 @@ export function checkedSendOf(run: RunRef, send: Send): CheckedSend {
 }
 
 export function checkedConsumeOptions(options: ConsumeOptions): ConsumeOptions {
-  const { orchestratorsMax, stepsMax, perTenantMax } = options;
+  const { orchestratorsMax, stepsMax, perTenantMax, timesFreeMax } = options;
   checkedInteger("orchestratorsMax", orchestratorsMax, 0, DELIVERIES_MAX);
   checkedInteger("stepsMax", stepsMax, 0, DELIVERIES_MAX);
-  if (perTenantMax === undefined) return { orchestratorsMax, stepsMax };
+  const share = (name: string, value: number | undefined) =>
+    value === undefined ? {} : { [name]: checkedInteger(name, value, 1, DELIVERIES_MAX) };
   return {
     orchestratorsMax,
     stepsMax,
-    perTenantMax: checkedInteger("perTenantMax", perTenantMax, 1, DELIVERIES_MAX),
+    ...share("perTenantMax", perTenantMax),
+    ...share("timesFreeMax", timesFreeMax),
   };
+}
+
+export function checkedTenantDeliveries(limits: TenantDeliveries): TenantDeliveries {
+  const checked = (name: keyof TenantDeliveries) => {
+    const value = limits[name];
+    return value === null ? null : checkedInteger(name, value, 0, Number.MAX_SAFE_INTEGER);
+  };
+  return { orchestratorsMax: checked("orchestratorsMax"), stepsMax: checked("stepsMax") };
 }

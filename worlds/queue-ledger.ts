@@ -10,13 +10,20 @@
  * W25  Each claim is counted and stored before its handler runs, so a count never goes back;
  *      `attempt` leaves out handoffs, re-runs and uncounted redeliveries.
  * W26  A message is never given up: a rejection backs off, and only an ack ends it.
- * W27  Of two tenants with due messages, each gets its turn; of one tenant's, the longest due.
+ * W27  Of two tenants with due messages, each gets its turn; of one tenant's, the longest due. No
+ *      tenant holds more deliveries than its own limit, nor, where the consumer asks so, more than
+ *      its share of the places.
  */
 import { assert, assertNever, present } from "../engine/assert.ts";
-import type { MessageId, RunRef } from "../engine/ids.ts";
+import type { MessageId, RunRef, TenantId } from "../engine/ids.ts";
 import { SPEC_VERSION } from "../engine/events.ts";
-import type { ConsumeOptions, DeliveryMeta, Message } from "../engine/ports/queue.ts";
-import type { SendResult } from "../engine/ports/queue.ts";
+import type {
+  ConsumeOptions,
+  DeliveryMeta,
+  Message,
+  SendResult,
+  TenantDeliveries,
+} from "../engine/ports/queue.ts";
 import type { InFlight, ConsumerState, Outcome } from "./queue-rows.ts";
 import {
   BAD_DELAY_MS,
@@ -27,6 +34,7 @@ import {
   freePlaces,
   gateKey,
   gateMessage,
+  hasShare,
   uncountedOnce,
 } from "./queue-rows.ts";
 import type { GateState, GateStep } from "./run-gate.ts";
@@ -68,6 +76,8 @@ export class QueueLedger {
   readonly #consumers: JournaledMap<number, ConsumerState>;
   /** Deliveries in flight by kind and tenant. */
   readonly #shares: JournaledMap<string, number>;
+  /** What a tenant may have of a kind in flight; absent: no limit of its own. */
+  readonly #ownMax: JournaledMap<string, number>;
   readonly #lastTenant: Record<MessageKind, string> = { orchestrator: "", step: "" };
   #deliveries: Delivery[] = [];
 
@@ -78,6 +88,7 @@ export class QueueLedger {
     this.#inFlight = new JournaledMap(journal);
     this.#consumers = new JournaledMap(journal);
     this.#shares = new JournaledMap(journal);
+    this.#ownMax = new JournaledMap(journal);
   }
 
   sendAll(sends: readonly PreparedSend[], now: number): SendResult[] {
@@ -111,6 +122,16 @@ export class QueueLedger {
       isStopping: false,
       inFlight: { orchestrator: 0, step: 0 },
     });
+  }
+
+  limitTenant(tenantId: TenantId, { orchestratorsMax, stepsMax }: TenantDeliveries): void {
+    for (const [kind, max] of [
+      ["orchestrator", orchestratorsMax] as const,
+      ["step", stepsMax] as const,
+    ]) {
+      if (max === null) this.#ownMax.delete(`${kind}/${tenantId}`);
+      else this.#ownMax.set(`${kind}/${tenantId}`, max);
+    }
   }
 
   /** No new delivery for this consumer. */
@@ -202,13 +223,21 @@ export class QueueLedger {
         after = "";
         continue;
       }
-      const share = this.#shares.get(`${kind}/${tenantId}`) ?? 0;
-      if (share < (options.perTenantMax ?? Number.POSITIVE_INFINITY)) {
+      if (this.#hasShare(kind, tenantId, options)) {
         this.#lastTenant[kind] = tenantId;
         return messages.firstDue(kind, tenantId, now);
       }
       after = tenantId;
     }
+  }
+
+  #hasShare(kind: MessageKind, tenantId: TenantId, options: ConsumeOptions): boolean {
+    const key = `${kind}/${tenantId}`;
+    const held = this.#shares.get(key) ?? 0;
+    const ownMax = this.#ownMax.get(key) ?? Number.POSITIVE_INFINITY;
+    let free = 0;
+    for (const consumer of this.#consumers.values()) free += freePlaces(consumer, kind);
+    return hasShare(options, { held, free, ownMax });
   }
 
   #claim(row: MessageRow, consumer: ConsumerState, now: number): void {

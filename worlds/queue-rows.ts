@@ -39,6 +39,15 @@ export function freePlaces(
   return (kind === "step" ? options.stepsMax : options.orchestratorsMax) - inFlight[kind];
 }
 
+/** Whether a tenant that holds so many deliveries of a kind may take one of the places that are free. */
+export function hasShare(
+  { perTenantMax, timesFreeMax }: ConsumeOptions,
+  { held, free, ownMax }: { readonly held: number; readonly free: number; readonly ownMax: number },
+): boolean {
+  if (held >= ownMax || held >= (perTenantMax ?? Number.POSITIVE_INFINITY)) return false;
+  return timesFreeMax === undefined || held < timesFreeMax * free;
+}
+
 export function flightOf(
   consumer: ConsumerState,
   { message, ...row }: MessageRow,

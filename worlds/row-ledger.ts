@@ -117,6 +117,10 @@ export class RowLedger {
     return this.#tables.runs.hasOpenOn(tenantId, deploymentId);
   }
 
+  countOpen(tenantId: TenantId, max: number): number {
+    return this.#tables.runs.countOpen(tenantId, max);
+  }
+
   purgeFinished(tenantId: TenantId, finishedBefore: number, limit: number): number {
     const runs = this.#tables.runs.finishedBefore(tenantId, finishedBefore, limit);
     for (const run of runs) {

@@ -108,6 +108,13 @@ export interface Cell {
   readonly bytes: Uint8Array | null;
 }
 
+export interface CellSize {
+  readonly owner: string;
+  readonly bytes: number;
+  /** Grows with each cell that is put where none was. */
+  readonly order: number;
+}
+
 export interface RunTable {
   get(tenantId: TenantId, runId: RunId): RunRecord | null;
   insert(run: Omit<RunRecord, "key">): RunRecord;
@@ -116,6 +123,8 @@ export interface RunTable {
   scan(tenantId: TenantId, below: RunPosition | null, limit: number): RunRecord[];
   finishedBefore(tenantId: TenantId, time: number, limit: number): RunRecord[];
   hasOpenOn(tenantId: TenantId, deploymentId: BundleHash): boolean;
+  /** Runs that are not over, counted up to `max`. */
+  countOpen(tenantId: TenantId, max: number): number;
   /** Takes the run and its events, entities and resume ids away. */
   remove(run: RunRecord): void;
   removeTenant(tenantId: TenantId): void;
@@ -156,6 +165,8 @@ export interface CellTable {
   range(place: CellPlace, limit: number): Cell[];
   /** Index 0 of each name above `place.name`, in the order of names. */
   names(place: CellPlace, limit: number): { readonly name: string; readonly head: string }[];
+  /** Cells of a space over all owners above `after`, in the order in which they were first put. */
+  sizes(tenantId: TenantId, space: CellPlace["space"], after: number, limit: number): CellSize[];
   removeOwner(tenantId: TenantId, owner: string): void;
   /** Takes away so many at most; false: none is left. */
   removeTenant(tenantId: TenantId, rowsMax: number): boolean;

@@ -8,7 +8,7 @@ import { z } from "zod";
 import { present } from "../engine/assert.ts";
 import type { NewEvent, RunEvent } from "../engine/events.ts";
 import type { MessageId, RunId, RunRef, TenantId } from "../engine/ids.ts";
-import { bundleHashOf, entityIdOf, runIdOf } from "../engine/ids.ts";
+import { entityIdOf, runIdOf } from "../engine/ids.ts";
 import type { Clock } from "../engine/ports/host.ts";
 import type * as port from "../engine/ports/world.ts";
 import { eventIdOf, positionOf } from "../engine/slots.ts";
@@ -23,6 +23,8 @@ import { checkedSendOf } from "./message-border.ts";
 import type { EntityAnswer } from "./row-ledger.ts";
 import { itemOf } from "./run-rows.ts";
 import type { EntityRecord, RunRecord } from "./tables.ts";
+import { blobsOf, bundlesOf, checkedSlot, snapshotsOf, streamsOf } from "./tenant-cells.ts";
+import type { RefOf } from "./tenant-cells.ts";
 
 export interface StoreParts {
   readonly core: Core;
@@ -32,7 +34,6 @@ export interface StoreParts {
 }
 
 const slotCursor = z.number().int().min(0);
-const offsetCursor = z.number().int().min(0);
 const runCursor = z.strictObject({
   createdAt: z.number(),
   runId: z.string().transform((id) => (id === "" ? ("" as RunId) : runIdOf(id))),
@@ -77,7 +78,7 @@ export function tenantStoreOf(tenantId: TenantId, parts: StoreParts): port.Tenan
       list: async (runId, params) =>
         entityPage(core, ref(runId), "hook", params, (answer) => hookOf(runId, answer)),
     },
-    snapshots: snapshotsOf(core, ref),
+    snapshots: snapshotsOf(tenantId, core, ref),
     bundles: bundlesOf(tenantId, core),
     blobs: blobsOf(core, ref),
     streams: streamsOf(core, ref),
@@ -91,8 +92,6 @@ export function tenantStoreOf(tenantId: TenantId, parts: StoreParts): port.Tenan
     },
   };
 }
-
-type RefOf = (runId: RunId) => RunRef;
 
 function eventsOf(parts: StoreParts, ref: RefOf): port.Events {
   const { core, feeds } = parts;
@@ -149,10 +148,6 @@ function eventsOf(parts: StoreParts, ref: RefOf): port.Events {
       return feeds.subscribe(ref(runId), position, onEvent, options);
     },
   };
-}
-
-function checkedSlot(field: string, value: unknown) {
-  return positionOf(border.checkedInteger(field, value, 0, Number.MAX_SAFE_INTEGER));
 }
 
 function refusedOnBatch() {
@@ -229,6 +224,13 @@ function runsOf(tenantId: TenantId, { core }: StoreParts, ref: RefOf): port.Runs
         cursor: page.next === null ? null : border.cursorOf(page.next),
       };
     },
+    countOpen: async (max) =>
+      core.call(
+        "rows",
+        "countOpen",
+        tenantId,
+        border.checkedInteger("max", max, 0, Number.MAX_SAFE_INTEGER),
+      ),
     park: async (runId, reason) => {
       const checked = border.refusing("reason", () => parkedSchema.parse(reason));
       await core.call("rows", "park", ref(runId), checked);
@@ -296,103 +298,5 @@ function hookOf(runId: RunId, answer: EntityAnswer | null): port.HookRow | null 
     createdAt: body.createdAt,
     tokenRetentionUntil: body.tokenRetentionUntil,
     claimedFrom: body.claimedFrom,
-  };
-}
-
-function snapshotsOf(core: Core, ref: RefOf): port.Snapshots {
-  return {
-    put: async (runId, { slot, digest, fingerprint, bytes }) =>
-      core.call("cells", "putSnapshot", ref(runId), {
-        slot: checkedSlot("slot", slot),
-        digest: border.checkedHash("digest", digest),
-        fingerprint: border.checkedHash("fingerprint", fingerprint),
-        bytes: border.checkedBytes("bytes", bytes, border.SNAPSHOT_BYTES_MAX),
-      }),
-    get: async (runId) => core.call("cells", "snapshot", ref(runId)),
-    delete: async (runId) => core.call("cells", "deleteSnapshot", ref(runId)),
-  };
-}
-
-function bundlesOf(tenantId: TenantId, core: Core): port.Bundles {
-  return {
-    put: async (bundle) => core.call("cells", "putBundle", tenantId, checkedBundle(bundle)),
-    get: async (hash) => core.call("cells", "bundle", tenantId, bundleHashOf(hash)),
-    list: async (params) => {
-      const offset = border.positionFrom(params?.cursor, offsetCursor) ?? 0;
-      const limit = border.checkedLimit(params);
-      const all = await core.call("cells", "bundles", tenantId);
-      const end = offset + limit;
-      return {
-        data: all.slice(offset, end),
-        cursor: end < all.length ? border.cursorOf(end) : null,
-      };
-    },
-    delete: async (hash) => core.call("cells", "deleteBundle", tenantId, bundleHashOf(hash)),
-    setAlias: async (alias, hash) =>
-      core.call(
-        "cells",
-        "setAlias",
-        tenantId,
-        border.checkedName("alias", alias),
-        bundleHashOf(hash),
-      ),
-    getAlias: async (alias) =>
-      core.call("cells", "alias", tenantId, border.checkedName("alias", alias)),
-    listAliases: async () => core.call("cells", "aliases", tenantId),
-  };
-}
-
-function checkedBundle(bundle: port.StoredBundle): port.StoredBundle {
-  const max = border.BUNDLE_BYTES_MAX;
-  return {
-    hash: bundleHashOf(bundle.hash),
-    workflowCode: border.checkedText("workflowCode", bundle.workflowCode, max),
-    stepCode: border.checkedText("stepCode", bundle.stepCode, max),
-    manifest: border.checkedText("manifest", bundle.manifest, max),
-    guestLibrary: border.checkedText("guestLibrary", bundle.guestLibrary, max),
-    createdAt: border.checkedInteger("createdAt", bundle.createdAt, 0, 8.64e15),
-  };
-}
-
-function blobsOf(core: Core, ref: RefOf): port.Blobs {
-  return {
-    put: async (runId, key, bytes) =>
-      core.call(
-        "cells",
-        "putBlob",
-        ref(runId),
-        border.checkedName("key", key),
-        border.checkedBytes("bytes", bytes, border.BLOB_BYTES_MAX),
-      ),
-    get: async (runId, key) =>
-      core.call("cells", "blob", ref(runId), border.checkedName("key", key)),
-    delete: async (runId, key) =>
-      core.call("cells", "deleteBlob", ref(runId), border.checkedName("key", key)),
-  };
-}
-
-function streamsOf(core: Core, ref: RefOf): port.Streams {
-  const name = (value: string) => border.checkedName("name", value);
-  return {
-    write: async (runId, stream, chunks) => {
-      const max = border.STREAM_CHUNKS_PER_WRITE_MAX;
-      border.checkedInteger("chunks", chunks.length, 0, max);
-      const checked = chunks.map((chunk) =>
-        border.checkedBytes("chunk", chunk, border.STREAM_CHUNK_BYTES_MAX),
-      );
-      return core.call("cells", "writeStream", ref(runId), name(stream), checked);
-    },
-    close: async (runId, stream) => core.call("cells", "closeStream", ref(runId), name(stream)),
-    getChunks: async (runId, stream, { startIndex, limit }) =>
-      core.call(
-        "cells",
-        "chunks",
-        ref(runId),
-        name(stream),
-        border.checkedInteger("startIndex", startIndex, 0, Number.MAX_SAFE_INTEGER),
-        border.checkedLimit(limit === undefined ? {} : { limit }),
-      ),
-    getInfo: async (runId, stream) => core.call("cells", "streamInfo", ref(runId), name(stream)),
-    list: async (runId) => core.call("cells", "streams", ref(runId)),
   };
 }

@@ -120,9 +120,23 @@ export interface ConsumeOptions {
   readonly stepsMax: number;
   /** Of each kind, how many of one tenant; absent: no share is set. */
   readonly perTenantMax?: number;
+  /**
+   * Of each kind, one tenant takes a place only while it holds fewer than so many times the places
+   * that are free: alone it gets most of them, and some are always left for who comes next. Absent:
+   * it may take all.
+   */
+  readonly timesFreeMax?: number;
+}
+
+/** Deliveries of one tenant in flight at once; null: as many as there is room for. */
+export interface TenantDeliveries {
+  readonly orchestratorsMax: number | null;
+  readonly stepsMax: number | null;
 }
 
 export interface Consumer {
+  /** From now on the tenant has so many at most; its other messages wait in the queue. */
+  limitTenant(tenantId: TenantId, limits: TenantDeliveries): void;
   /** No new delivery after this; resolves when those in flight have answered. */
   stop(): Promise<void>;
 }

@@ -166,6 +166,8 @@ export interface HeapRequest {
   /** The `createdAt` of `run_created`: the time part of the run's ids. */
   readonly createdAt: number;
   readonly limits: HeapLimits;
+  /** Of the CPU, next to other tenants' heaps; 1 if absent. */
+  readonly cpuWeight?: number;
   /** Go on from here; absent: start from the bundle's image with nothing consumed. */
   readonly image?: HeapImage;
 }

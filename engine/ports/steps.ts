@@ -64,6 +64,8 @@ export interface StepRunner {
 export interface StepLimits {
   /** The CPU limits are those of one turn: what the body does between two waits. */
   readonly heap: HeapLimits;
+  /** Of the CPU, next to other tenants' heaps; 1 if absent. */
+  readonly cpuWeight?: number;
   /** CPU of all turns together. */
   readonly cpuMsMax: number;
   /** From the first turn to the outcome. */

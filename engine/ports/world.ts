@@ -77,6 +77,14 @@ export interface SubscribeOptions {
   readonly onHeartbeat?: (topSlot: Slot) => void;
   /** A client's feed counts against the caps (`RUN_FEED_LIMIT`); the engine's own does not. */
   readonly isClient?: boolean;
+  /** Of the feeds of clients; absent: those that every World has. */
+  readonly caps?: FeedCaps;
+}
+
+/** How many feeds of clients there may be; null: any number. */
+export interface FeedCaps {
+  readonly perRunMax: number | null;
+  readonly perTenantMax: number | null;
 }
 
 export interface Events {
@@ -149,6 +157,8 @@ export interface Runs {
   get(runId: RunId): Promise<RunRow | null>;
   /** Newest first. */
   list(filter?: RunFilter): Promise<Page<RunRow>>;
+  /** How many are not over; counts no further than `max`. */
+  countOpen(max: number): Promise<number>;
   park(runId: RunId, reason: ParkedReason): Promise<void>;
   /** True if it was parked. */
   unpark(runId: RunId): Promise<boolean>;
@@ -233,6 +243,13 @@ export interface Snapshots {
   put(runId: RunId, snapshot: StoredSnapshot): Promise<void>;
   get(runId: RunId): Promise<StoredSnapshot | null>;
   delete(runId: RunId): Promise<void>;
+  /** Those of all the tenant's runs, the one that was put longest ago first. */
+  list(params?: PageParams): Promise<Page<SnapshotSize>>;
+}
+
+export interface SnapshotSize {
+  readonly runId: RunId;
+  readonly bytes: number;
 }
 
 /** A bundle as it is stored: named by its hash, never changed. */

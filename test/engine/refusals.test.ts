@@ -249,7 +249,7 @@ describe("reads that fail", () => {
         ...world,
         forTenant: (tenantId) => ({
           ...world.forTenant(tenantId),
-          snapshots: { put: down, get: down, delete: down },
+          snapshots: { put: down, get: down, delete: down, list: down },
         }),
       }),
     });

@@ -289,6 +289,10 @@ function fakeTenants(
               eventsWarn: null,
               eventsMax: null,
               streamBytesPerRunMax: null,
+              cpuWeight: 1,
+              liveHeapBytesMax: null,
+              snapshotBytesMax: null,
+              deliveries: { orchestratorsMax: null, stepsMax: null },
               ...limits,
             },
           }
@@ -298,6 +302,9 @@ function fakeTenants(
         ? { tenantId, hash: bundleHashOf(hash), workflowCode: "", guestLibrary: "", ...real?.code }
         : null,
     count: (_tenantId, sample) => void samples.push(sample),
+    admitStart: async () => () => undefined,
+    admitHookPayload: async () => undefined,
+    cpuWaitMs: () => 0,
     tokenHash: async (tenantId, token) => {
       let hash = 0x811c9dc5;
       for (const byte of bytes(`${tenantId}/${token}`)) hash = Math.imul(hash ^ byte, 0x01000193);

@@ -1,7 +1,8 @@
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 import { runIdOf, tenantIdOf } from "../../engine/ids.ts";
 import { Conduct, MemoryBudget, PENALTY_MS } from "../../sandbox/placement.ts";
 
+const MIB = 1 << 20;
 const tenantId = tenantIdOf("acme");
 const run = { tenantId, runId: runIdOf("wrun_01HF7YAT00TEST00000000000A") };
 const other = { tenantId, runId: runIdOf("wrun_01HF7YAT00TEST00000000000B") };
@@ -34,14 +35,12 @@ describe("overruns", () => {
 });
 
 describe("memory", () => {
-  const MIB = 1 << 20;
-
   it("admits in the order of asking, and never more than fit", async () => {
     // Room for two heaps of 2 MiB beside what one thread may grow.
     const budget = new MemoryBudget(12 * MIB, 1);
     const admitted: number[] = [];
     const asks = [0, 1, 2, 3].map(async (n) => {
-      const reservation = await budget.reserve(8 * MIB);
+      const reservation = await budget.reserve(tenantId, 8 * MIB);
       admitted.push(n);
       return reservation;
     });
@@ -57,10 +56,10 @@ describe("memory", () => {
 
   it("a heap that grew keeps others waiting until it is smaller or gone", async () => {
     const budget = new MemoryBudget(20 * MIB, 1);
-    const first = await budget.reserve(8 * MIB);
+    const first = await budget.reserve(tenantId, 8 * MIB);
     first.note(20 * MIB);
     let isAdmitted = false;
-    const second = budget.reserve(8 * MIB).then(() => (isAdmitted = true));
+    const second = budget.reserve(tenantId, 8 * MIB).then(() => (isAdmitted = true));
     await Promise.resolve();
     expect(isAdmitted).toBe(false);
     first.note(6 * MIB);
@@ -70,9 +69,42 @@ describe("memory", () => {
 
   it("a heap alone is admitted, however small the budget", async () => {
     const budget = new MemoryBudget(1, 8);
-    const first = await budget.reserve(32 * MIB);
+    const first = await budget.reserve(tenantId, 32 * MIB);
     first.release();
     first.release();
-    await expect(budget.reserve(32 * MIB)).resolves.toBeDefined();
+    await expect(budget.reserve(tenantId, 32 * MIB)).resolves.toBeDefined();
+  });
+});
+
+describe("who gets memory first (S33)", () => {
+  const hog = tenantIdOf("hog");
+  const guest = tenantIdOf("guest");
+
+  it("a tenant that holds nothing comes before one that fills the memory and asked before it", async () => {
+    const budget = new MemoryBudget(20 * MIB, 1);
+    const held = [];
+    // 8 MiB for the growth of one heap, and 2 for each.
+    for (let i = 0; i < 6; i++) held.push(await budget.reserve(hog, 8 * MIB));
+    const order: string[] = [];
+    for (let i = 0; i < 5; i++) {
+      void budget.reserve(hog, 8 * MIB).then(() => void order.push("hog"));
+    }
+    void budget.reserve(guest, 8 * MIB).then(() => void order.push("guest"));
+    await Promise.resolve();
+    expect(order).toEqual([]);
+    held[0]?.release();
+    await vi.waitFor(() => expect(order.length).toBe(1));
+    held[1]?.release();
+    await vi.waitFor(() => expect(order.length).toBe(2));
+    expect(order).toEqual(["guest", "hog"]);
+  });
+
+  it("as many heaps as just fit are there at once, and the next waits", async () => {
+    const budget = new MemoryBudget(20 * MIB, 1);
+    for (let i = 0; i < 6; i++) await budget.reserve(hog, 8 * MIB);
+    let isAdmitted = false;
+    void budget.reserve(guest, 8 * MIB).then(() => (isAdmitted = true));
+    await new Promise((resolve) => setImmediate(resolve));
+    expect(isAdmitted).toBe(false);
   });
 });

@@ -239,6 +239,7 @@ const snapshotBySlot: Mutant = {
           snapshots: {
             put: (runId, snapshot) => snapshots.put(runId, snapshot),
             delete: (runId) => snapshots.delete(runId),
+            list: (params) => snapshots.list(params),
             get: async (runId) => {
               const snapshot = await snapshots.get(runId);
               if (snapshot !== null) digests.set(runId, snapshot.digest);

@@ -40,6 +40,10 @@ export function simulatedTenants(
                 eventsWarn: null,
                 eventsMax: null,
                 streamBytesPerRunMax: null,
+                cpuWeight: 1,
+                liveHeapBytesMax: null,
+                snapshotBytesMax: null,
+                deliveries: { orchestratorsMax: null, stepsMax: null },
               },
             }
           : null,
@@ -49,6 +53,9 @@ export function simulatedTenants(
     count: (_tenantId, { replayMismatches = 0 }) => {
       if (replayMismatches > 0) onMismatch();
     },
+    admitStart: () => Promise.resolve(() => undefined),
+    admitHookPayload: () => Promise.resolve(),
+    cpuWaitMs: () => 0,
     tokenHash: (tenantId, token) =>
       Promise.resolve(createHash("sha256").update(`${tenantId}\0${token}`).digest("hex")),
     sealSnapshot: (_run, plain, boundTo) => {

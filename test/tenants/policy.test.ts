@@ -56,6 +56,7 @@ describe("quotas", () => {
     expect(limited.map(([name]) => name).toSorted()).toEqual([
       "cpuHardMs",
       "cpuSoftMs",
+      "cpuWeight",
       "heapBytesMax",
       "payloadBytesMax",
       "payloadInlineBytesMax",

@@ -45,7 +45,7 @@ export class RecordingWorld {
         },
         consume: (handlers) => {
           this.handlers = handlers;
-          return { stop: () => Promise.resolve() };
+          return { limitTenant: () => undefined, stop: () => Promise.resolve() };
         },
       },
       tenants: {
@@ -146,6 +146,7 @@ export class RecordingWorld {
       runs: {
         get: none,
         list: noPage,
+        countOpen: () => Promise.resolve(0),
         park: () => Promise.resolve(),
         unpark: () => Promise.resolve(false),
         purgeFinished: () => Promise.resolve(0),
@@ -171,6 +172,7 @@ export class RecordingWorld {
         },
         get: (runId) => Promise.resolve(this.snapshots.get(keyOf(runId, "")) ?? null),
         delete: () => Promise.resolve(),
+        list: noPage,
       },
       bundles: {
         put: (bundle) => {

@@ -23,6 +23,32 @@ const snapshot = (slot: number, text: string) => ({
 });
 
 export const cellCases: Cases = (use) => {
+  describe("sizes of snapshots", () => {
+    it("all runs' snapshots are listed, the one that was put longest ago first, page by page", async () => {
+      const bench = use();
+      const { snapshots } = bench.store();
+      const runs = [await bench.started(), await bench.started(), await bench.started()] as const;
+      for (const run of runs) await snapshots.put(run, snapshot(1, "ab"));
+      await snapshots.put(runs[0], snapshot(2, "abcd"));
+      const first = await snapshots.list({ limit: 2 });
+      expect(first.data).toEqual([
+        { runId: runs[1], bytes: h.bytes("ab").length },
+        { runId: runs[2], bytes: h.bytes("ab").length },
+      ]);
+      const rest = await snapshots.list({ cursor: first.cursor ?? "" });
+      const newest = { runId: runs[0], bytes: h.bytes("abcd").length };
+      expect(rest).toEqual({ data: [newest], cursor: null });
+      await snapshots.delete(runs[1]);
+      expect((await snapshots.list()).data.map(({ runId }) => runId)).toEqual([runs[2], runs[0]]);
+    });
+
+    it("another tenant's are not among them", async () => {
+      const bench = use();
+      await bench.store().snapshots.put(await bench.started(), snapshot(1, "ab"));
+      expect(await bench.store(h.B).snapshots.list()).toEqual({ data: [], cursor: null });
+    });
+  });
+
   describe("streams (W13)", () => {
     it("chunks come back in the order written, by index", async () => {
       const bench = use();

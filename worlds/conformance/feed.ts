@@ -249,6 +249,17 @@ export const feedCases: Cases = (use) => {
       });
     });
 
+    it("caps that the subscription brings hold in the place of the World's", async () => {
+      const bench = use();
+      const runId = await bench.started();
+      const capped = { isClient: true, caps: { perRunMax: 1, perTenantMax: null } };
+      await subscribed(bench, runId, 1, capped);
+      const refused = await h.refusal(subscribed(bench, runId, 1, capped), "RUN_FEED_LIMIT");
+      expect([refused.details.used, refused.details.allowed]).toEqual([1, 1]);
+      const uncapped = { isClient: true, caps: { perRunMax: null, perTenantMax: null } };
+      for (let i = 0; i < 3; i++) await subscribed(bench, runId, 1, uncapped);
+    });
+
     it("a tenant's clients have their feeds over all runs, and another tenant's are its own", async () => {
       const bench = use();
       const runs: RunId[] = [];

@@ -10,6 +10,8 @@ import type { EntityId, EntityKind, RunId, TenantId } from "../../engine/ids.ts"
 import { entityIdOf, runIdOf, tenantIdOf, ulid } from "../../engine/ids.ts";
 import { SPEC_VERSION } from "../../engine/events.ts";
 import type {
+  ConsumeOptions,
+  Consumer,
   DeliveryMeta,
   DeliveryResult,
   Message,
@@ -218,11 +220,9 @@ export class HeldConsumer {
   readonly all: HeldDelivery[] = [];
   readonly #bench: Bench;
   readonly stop: () => Promise<void>;
+  readonly limitTenant: Consumer["limitTenant"];
 
-  constructor(
-    bench: Bench,
-    options: { orchestratorsMax?: number; stepsMax?: number; perTenantMax?: number } = {},
-  ) {
+  constructor(bench: Bench, options: Partial<ConsumeOptions> = {}) {
     this.#bench = bench;
     const take = async (message: Message, meta: DeliveryMeta) =>
       new Promise<DeliveryResult>((answer, reject) => {
@@ -236,6 +236,7 @@ export class HeldConsumer {
       { orchestratorsMax: 16, stepsMax: 16, ...options },
     );
     this.stop = async () => consumer.stop();
+    this.limitTenant = (tenantId, limits) => consumer.limitTenant(tenantId, limits);
   }
 
   /** The nth delivery, from 1, once it is there. */

@@ -361,6 +361,41 @@ export const queueCases: Cases = (use) => {
     });
   });
 
+  describe("how much of the places is one tenant's (W27)", () => {
+    it("a tenant has no more deliveries than its own limit, and others are not held by it", async () => {
+      const bench = use();
+      const [a, b] = [await bench.started(h.A), await bench.started(h.B)];
+      const consumer = new h.HeldConsumer(bench, { stepsMax: 10 });
+      consumer.limitTenant(h.A, { orchestratorsMax: null, stepsMax: 2 });
+      await bench.quiet();
+      for (let i = 0; i < 5; i++) await bench.world.queue.send(h.stepMessage(a));
+      expect(await consumer.count()).toBe(2);
+      for (let i = 0; i < 3; i++) {
+        await bench.world.queue.send(h.stepMessage(b, { tenantId: h.B }));
+      }
+      expect(await consumer.count()).toBe(5);
+      consumer.all[0]?.answer(h.ACK);
+      expect(await consumer.count()).toBe(6);
+      consumer.limitTenant(h.A, { orchestratorsMax: null, stepsMax: null });
+      await bench.world.queue.send(h.stepMessage(a));
+      expect(await consumer.count()).toBe(9);
+    });
+
+    it("the last places are left for others where the consumer asks so", async () => {
+      const bench = use();
+      const [a, b] = [await bench.started(h.A), await bench.started(h.B)];
+      const consumer = new h.HeldConsumer(bench, { stepsMax: 10, timesFreeMax: 4 });
+      for (let i = 0; i < 20; i++) await bench.world.queue.send(h.stepMessage(a));
+      // At eight, two are free: eight is not less than four times two.
+      expect(await consumer.count()).toBe(8);
+      for (let i = 0; i < 20; i++) {
+        await bench.world.queue.send(h.stepMessage(b, { tenantId: h.B }));
+      }
+      expect(await consumer.count()).toBe(10);
+      expect(consumer.all.filter(({ message }) => message.tenantId === h.B).length).toBe(2);
+    });
+  });
+
   describe("both or neither (W28)", () => {
     it("a start's event and message are both there", async () => {
       const bench = use();

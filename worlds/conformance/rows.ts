@@ -18,6 +18,20 @@ async function all<T>(list: (params: PageParams) => Promise<Page<T>>, limit: num
 }
 
 export const rowCases: Cases = (use) => {
+  describe("how many runs are open", () => {
+    it("those that are not over are counted, of the tenant alone, and no further than asked", async () => {
+      const bench = use();
+      const over = await bench.started();
+      for (let i = 0; i < 3; i++) await bench.started();
+      await bench.started(h.B);
+      await bench.store().events.create(over, h.runCancelled());
+      const { runs } = bench.store();
+      expect(await runs.countOpen(100)).toBe(3);
+      expect(await runs.countOpen(2)).toBe(2);
+      expect(await bench.store(h.B).runs.countOpen(100)).toBe(1);
+    });
+  });
+
   describe("rows of steps and waits (W10)", () => {
     it("a step's row follows its events, and nothing after its end", async () => {
       const bench = use();

@@ -48,7 +48,7 @@ export function consumeFaulty(
     // The dead take no more deliveries; those in flight end when their leases do.
     stop().catch(() => undefined);
   });
-  return { stop };
+  return { limitTenant: (tenantId, limits) => consumer.limitTenant(tenantId, limits), stop };
 }
 
 async function delivered(

@@ -8,7 +8,7 @@ import { deserialize, serialize } from "node:v8";
 import type { Database } from "better-sqlite3";
 import type { MessageId, TenantId } from "../../engine/ids.ts";
 import type { Message } from "../../engine/ports/queue.ts";
-import type { Cell, CellTable, MessageRow, MessageTable } from "../tables.ts";
+import type { Cell, CellSize, CellTable, MessageRow, MessageTable } from "../tables.ts";
 
 interface StoredMessage {
   message_id: string;
@@ -143,6 +143,10 @@ export function cellTable(db: Database): CellTable {
     "SELECT name, head FROM cell WHERE tenant = ? AND owner = ? AND space = ? AND name > ? " +
       "AND idx = 0 ORDER BY name LIMIT ?",
   );
+  const sizes = db.prepare<unknown[], CellSize>(
+    'SELECT owner, COALESCE(LENGTH(bytes), 0) AS bytes, rowid AS "order" FROM cell ' +
+      "WHERE tenant = ? AND space = ? AND rowid > ? ORDER BY rowid LIMIT ?",
+  );
   const removeOwner = db.prepare("DELETE FROM cell WHERE tenant = ? AND owner = ?");
   const removeTenant = db.prepare(
     "DELETE FROM cell WHERE rowid IN (SELECT rowid FROM cell WHERE tenant = ? LIMIT ?)",
@@ -159,6 +163,7 @@ export function cellTable(db: Database): CellTable {
       range.all(tenantId, owner, space, name, index, limit),
     names: ({ tenantId, owner, space, name }, limit) =>
       names.all(tenantId, owner, space, name, limit),
+    sizes: (tenantId, space, after, limit) => sizes.all(tenantId, space, after, limit),
     removeOwner: (tenantId, owner) => {
       removeOwner.run(tenantId, owner);
     },

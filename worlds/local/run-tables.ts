@@ -61,6 +61,11 @@ export function runTable(db: Database): RunTable {
       "SELECT 1 FROM run WHERE tenant = ? AND deployment_id = ? AND completed_at IS NULL LIMIT 1",
     )
     .pluck();
+  const countOpen = db
+    .prepare<unknown[], number>(
+      "SELECT COUNT(*) FROM (SELECT 1 FROM run WHERE tenant = ? AND completed_at IS NULL LIMIT ?)",
+    )
+    .pluck();
   const discard = db.prepare("INSERT INTO garbage (run) VALUES (?)");
   const remove = db.prepare("DELETE FROM run WHERE key = ?");
   const discardTenant = db.prepare(
@@ -84,6 +89,7 @@ export function runTable(db: Database): RunTable {
         .map(runOfRow),
     finishedBefore: (tenantId, time, limit) => finished.all(tenantId, time, limit).map(runOfRow),
     hasOpenOn: (tenantId, deploymentId) => openOn.get(tenantId, deploymentId) !== undefined,
+    countOpen: (tenantId, max) => countOpen.get(tenantId, max) ?? 0,
     remove: (run) => {
       discard.run(run.key);
       remove.run(run.key);

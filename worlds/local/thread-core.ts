@@ -18,9 +18,10 @@ const BATCH_CALLS_MAX = 1_000;
 
 const READS: Readonly<Record<LedgerCall["part"], readonly string[]>> = {
   events: ["list", "get"],
-  rows: ["run", "runs", "entity", "entities", "open", "hookByToken"],
+  rows: ["run", "runs", "entity", "entities", "open", "hookByToken", "countOpen"],
   cells: [
     "snapshot",
+    "snapshotSizes",
     "bundle",
     "bundles",
     "alias",

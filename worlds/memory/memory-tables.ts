@@ -9,6 +9,7 @@ import type { PackedRows } from "../event-record.ts";
 import type {
   Cell,
   CellPlace,
+  CellSize,
   CellTable,
   EntityRecord,
   EntityTable,
@@ -93,6 +94,14 @@ class MemoryRuns implements RunTable {
   hasOpenOn(tenantId: TenantId, deploymentId: BundleHash): boolean {
     const runs = [...(this.#byTenant.get(tenantId)?.values() ?? [])];
     return runs.some((run) => run.completedAt === null && run.deploymentId === deploymentId);
+  }
+
+  countOpen(tenantId: TenantId, max: number): number {
+    let open = 0;
+    for (const run of this.#byTenant.get(tenantId)?.values() ?? []) {
+      if (run.completedAt === null && ++open >= max) break;
+    }
+    return Math.min(open, max);
   }
 
   remove(run: RunRecord): void {
@@ -180,6 +189,9 @@ class MemoryTokens implements TokenTable {
 /** Cells by tenant, then owner, then space and name; each a sparse list by index. */
 class MemoryCells implements CellTable {
   readonly #tenants = new Map<string, Map<string, Map<string, Map<number, Cell>>>>();
+  /** When each first cell of a name was put where none was. */
+  readonly #orders = new WeakMap<Map<number, Cell>, number>();
+  #lastOrder = 0;
 
   get(place: CellPlace): Cell | null {
     return this.#list(place)?.get(place.index) ?? null;
@@ -189,6 +201,7 @@ class MemoryCells implements CellTable {
     const owners = this.#tenants.get(place.tenantId) ?? new Map();
     const names = owners.get(place.owner) ?? new Map<string, Map<number, Cell>>();
     const list = names.get(nameKey(place)) ?? new Map<number, Cell>();
+    if (list.size === 0) this.#orders.set(list, ++this.#lastOrder);
     list.set(place.index, { head, bytes: bytes === null ? null : new Uint8Array(bytes) });
     names.set(nameKey(place), list);
     owners.set(place.owner, names);
@@ -224,6 +237,20 @@ class MemoryCells implements CellTable {
       .filter(({ name }) => byteOrder(name, place.name) > 0)
       .sort((a, b) => byteOrder(a.name, b.name))
       .slice(0, limit);
+  }
+
+  sizes(tenantId: TenantId, space: CellPlace["space"], after: number, limit: number): CellSize[] {
+    const found: CellSize[] = [];
+    for (const [owner, names] of this.#tenants.get(tenantId) ?? []) {
+      for (const [key, list] of names) {
+        const order = this.#orders.get(list) ?? 0;
+        if (!key.startsWith(`${space}/`) || order <= after) continue;
+        for (const { bytes } of list.values()) {
+          found.push({ owner, order, bytes: bytes?.length ?? 0 });
+        }
+      }
+    }
+    return found.sort((a, b) => a.order - b.order).slice(0, limit);
   }
 
   removeOwner(tenantId: TenantId, owner: string): void {
