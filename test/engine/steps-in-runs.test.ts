@@ -169,6 +169,50 @@ describe("a background step's message", () => {
     expect(order).toEqual(["start", "body"]);
   });
 
+  it("under the opt-in a body behind a throttled start runs for nothing, and once more", async () => {
+    let throttles = 1;
+    const { rig, output, types } = await played({
+      programs: { main: one },
+      steps: { work: () => done("x") },
+      settings: { inlineStepsMax: 0, optimisticBackgroundStart: true },
+      wrap: withEvents((events) => ({
+        create: (runId, event, params) =>
+          event.eventType === "step_started" && throttles-- > 0
+            ? Promise.reject(new BatonError("THROTTLED", "less", { retryAfterMs: 5_000 }))
+            : events.create(runId, event, params),
+      })),
+    });
+    expect(output).toBe("x");
+    expect(rig.attempts.map(({ attempt }) => attempt)).toEqual([1, 1]);
+    expect(types.filter((type) => type === "step_started")).toHaveLength(1);
+    expect(types.filter((type) => type === "step_completed")).toHaveLength(1);
+  });
+
+  it("under the opt-in a body of a run that was cancelled runs, and writes no outcome", async () => {
+    let cancel: () => Promise<unknown> = () => Promise.resolve();
+    const rig = createRig({
+      programs: { main: one },
+      steps: { work: () => done("x") },
+      settings: { inlineStepsMax: 0, optimisticBackgroundStart: true },
+      wrap: withEvents((events) => ({
+        create: async (runId, event, params) => {
+          if (event.eventType === "step_started") await cancel();
+          return events.create(runId, event, params);
+        },
+      })),
+    });
+    const run = await rig.start();
+    cancel = () => rig.engine().getRun(run.tenantId, run.runId).cancel("enough");
+    await rig.runOut(run);
+    await rig.settle();
+    expect(await rig.output(run)).toBe("cancelled");
+    expect(rig.attempts).toHaveLength(1);
+    const types = await rig.types(run);
+    expect(types).not.toContain("step_started");
+    expect(types).not.toContain("step_completed");
+    expect(stepDeliveries(rig).at(-1)?.answer).toEqual({ kind: "ack" });
+  });
+
   it("that finds its outcome sends the wake again and runs nothing", async () => {
     const { rig, output } = await played({
       programs: { main: one },
