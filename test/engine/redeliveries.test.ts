@@ -120,7 +120,7 @@ describe("a delivery that the fence refused", () => {
     });
     const run = await rig.start();
     await rig.settle();
-    await rig.clock.advance(1_000, rig.settle);
+    await rig.advance(1_000);
     const refused: DeliveryResult = { kind: "redeliver", afterMs: 1_000, counted: true };
     expect(rig.deliveries[0]?.answer).toEqual(refused);
     expect(steps(rig)).toHaveLength(1);

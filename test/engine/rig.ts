@@ -19,7 +19,7 @@ import type {
 import type { World } from "../../engine/ports/world.ts";
 import { createEngine } from "../../engine/runtime.ts";
 import type { EngineRuntime } from "../../engine/runtime.ts";
-import { DEFAULT_SETTINGS } from "../../engine/settings.ts";
+import { DEFAULT_SETTINGS, settingsOf } from "../../engine/settings.ts";
 import type { Settings } from "../../engine/settings.ts";
 import { stepCodec } from "../../sandbox/step-codec.ts";
 import { HeldClock, SeededRandom } from "../../worlds/conformance/index.ts";
@@ -102,8 +102,12 @@ export const done = (text: string): StepOutcome => ({ kind: "completed", result:
 export const fails = (text: string, more: Partial<StepOutcome> = {}): StepOutcome =>
   ({ kind: "failed", error: bytes(text), isFatal: false, retryAt: null, ...more }) as StepOutcome;
 
-/** Settings under which a test sees one thing at a time: no linger, nothing ahead of its commit. */
+/**
+ * Settings under which a test sees one thing at a time: no linger, nothing ahead of its commit. With
+ * `BATON_COLD=1` every delivery replays from cold, unless a test is about what is kept.
+ */
 const QUIET: Partial<Settings> = {
+  isCold: settingsOf(process.env).isCold,
   lingerMs: 0,
   runAheadDepth: 0,
   turbo: false,
