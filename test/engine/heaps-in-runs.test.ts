@@ -16,10 +16,12 @@ const sequence: Program = async (guest) => {
   return first + (await guest.step("work", "last"));
 };
 const work = { work: () => done("x") };
+/** Whatever the environment says. */
+const KEPT = { isCold: false };
 
 describe("heaps between deliveries", () => {
   it("a live heap is fed only what is new", async () => {
-    const rig = createRig({ programs: { main: sequence }, steps: work });
+    const rig = createRig({ programs: { main: sequence }, steps: work, settings: KEPT });
     const run = await rig.start();
     await rig.settle();
     const fed = rig.sandbox.fedCount();
@@ -31,7 +33,7 @@ describe("heaps between deliveries", () => {
   });
 
   it("after a restart the snapshot is opened and the log read above it", async () => {
-    const rig = createRig({ programs: { main: sequence }, steps: work });
+    const rig = createRig({ programs: { main: sequence }, steps: work, settings: KEPT });
     const run = await rig.start();
     await rig.settle();
     rig.restart();
@@ -51,7 +53,7 @@ describe("heaps between deliveries", () => {
     ["is empty", { bytes: new Uint8Array([0, 0, 0, 0]) }],
     ["has a head past its end", { bytes: new Uint8Array([255, 0, 0, 0]) }],
   ])("a snapshot that %s is left alone: the log decides", async (_name, change) => {
-    const rig = createRig({ programs: { main: sequence }, steps: work });
+    const rig = createRig({ programs: { main: sequence }, steps: work, settings: KEPT });
     const run = await rig.start();
     await rig.settle();
     const { snapshots } = rig.world.forTenant(TENANT);

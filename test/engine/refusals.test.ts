@@ -177,6 +177,7 @@ describe("a heap that does not open", () => {
 
   it("because its image does not fit goes cold", async () => {
     const rig = createRig({
+      settings: { isCold: false },
       programs: {
         main: async (guest) => {
           for (let n = 0; n < 20; n++) await guest.step("work");
