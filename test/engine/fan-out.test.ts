@@ -148,12 +148,8 @@ describe("a fan-out, counted", () => {
     const run = await rig.start();
     await rig.runOut(run);
     expect(await rig.output(run)).toBe("all");
-    // One for each sleep, and perhaps another in the second in which it is near.
-    expect(timers(rig)).toBeLessThanOrEqual(2 * width + 8);
-    const keys = rig.sends.flatMap(({ message, options }) =>
-      message.kind === "orchestrator" ? [options?.idempotencyKey] : [],
-    );
-    expect(new Set(keys).size).toBe(keys.length);
+    // At most one for each sleep; where all are of one chain, far fewer.
+    expect(timers(rig)).toBeLessThanOrEqual(width + 8);
     const wakes = rig.implied.filter(({ message }) => message.kind === "orchestrator");
     expect(wakes.length).toBeLessThanOrEqual(1 + width);
     expect(orchestratorDeliveries(rig)).toBeLessThanOrEqual(1 + 2 * width);
