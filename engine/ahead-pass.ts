@@ -58,6 +58,11 @@ export function stretchOf(state: DeliveryState, depth: number): Stretch {
 
 /** Runs ahead from where the guest stands, or not: the boundary is for the stages that wait. */
 export async function runAhead(state: DeliveryState): Promise<Ending | "not now" | null> {
+  const { operations } = present(state.report, "the guest stands somewhere");
+  if (operations.some(({ kind }) => kind === "hook" || kind === "wait")) {
+    // From now on the run has other writers, each of which wakes it (spec: "Turbo").
+    state.ahead.isTurbo = false;
+  }
   if (!mayBegin(state)) return "not now";
   const stretch = stretchOf(state, state.engine.parts.settings.runAheadDepth);
   const starts = await startsAt(state, stretch);
@@ -70,15 +75,19 @@ export async function runAhead(state: DeliveryState): Promise<Ending | "not now"
 
 /** Whether outcomes may run ahead by now, where a boundary allows it. */
 export function mayRunAhead(state: DeliveryState): boolean {
-  const { ahead, engine } = state;
-  if (ahead.isOff || engine.memory.runAhead.isOff) return false;
-  if (state.isFlushing || isPastMargin(state)) return false;
-  return engine.parts.settings.runAheadDepth > 0;
+  return state.engine.parts.settings.runAheadDepth > 0 && isOn(state);
+}
+
+function isOn(state: DeliveryState): boolean {
+  if (state.ahead.isOff || state.engine.memory.runAhead.isOff) return false;
+  return !state.isFlushing && !isPastMargin(state);
 }
 
 function mayBegin(state: DeliveryState): boolean {
-  const { log, writer, feed, owedSteps } = state;
-  if (!mayRunAhead(state) || owedSteps.size > 0) return false;
+  const { log, writer, feed, owedSteps, ahead } = state;
+  // Without a depth, turbo alone lets bodies begin early; their outcomes are waited for.
+  if (!mayRunAhead(state) && !(ahead.isTurbo && isOn(state))) return false;
+  if (owedSteps.size > 0) return false;
   if (writer.isBehind || writer.stop !== null || log.unconsumed.length > 0) return false;
   if (feed.hasNews) return false;
   return state.heap !== null && !shouldLeave(state);
@@ -89,14 +98,20 @@ async function keepImage(state: DeliveryState): Promise<void> {
   const { heap, log, ahead } = state;
   const newest = ahead.image?.image.slot ?? state.snapshotSlot;
   if (heap === null || log.topSlot - newest < RUN_AHEAD_IMAGE_EVENTS) return;
+  assert(heap.consumedSlot <= log.topSlot, "no image holds what is not committed");
   const image = await heap.snapshot({ slot: log.topSlot, digest: log.digest });
   if (image !== null) ahead.image = { image, folded: log.fold() };
 }
 
 /** Goes on until something has to be committed first, or somebody else has a say. */
-export async function lead(state: DeliveryState, stretch: Stretch): Promise<Ending | null> {
+export async function lead(
+  state: DeliveryState,
+  stretch: Stretch,
+  begin: () => Promise<void> = () => Promise.resolve(),
+): Promise<Ending | null> {
   const { writes } = stretch;
   try {
+    await begin();
     while (await goOn(state, stretch)) await nextNews(state, stretch);
   } catch (error) {
     writes.drop();

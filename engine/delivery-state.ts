@@ -49,6 +49,8 @@ export interface OwedStep {
 export interface AheadState {
   /** A stop turned it off for the rest of the delivery. */
   isOff: boolean;
+  /** The run's first delivery, and its code has asked for no hook and no wait yet (turbo.ts). */
+  isTurbo: boolean;
   /** Where a roll-back goes to, with all of it committed; null: what the World has. */
   image: RolledBack | null;
 }

@@ -160,7 +160,7 @@ function stateOf(
       rollBacks: 0,
       eventWarnings: 0,
     },
-    ahead: { isOff: false, image: null },
+    ahead: { isOff: false, isTurbo: false, image: null },
     birth,
     ...loaded,
     hasBegun: false,

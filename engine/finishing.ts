@@ -7,7 +7,7 @@
  *      and timer sent, or the run over.
  * E61  A heap outlives its delivery only if the delivery ended cleanly at the end of its log.
  */
-import { assertNever } from "./assert.ts";
+import { assert, assertNever } from "./assert.ts";
 import { armOwned } from "./arming.ts";
 import { runHandle } from "./client.ts";
 import type { DeliveryState, Ending } from "./delivery-state.ts";
@@ -135,6 +135,7 @@ async function keepHeap(state: DeliveryState): Promise<void> {
     });
     state.snapshotSlot = saved ?? state.snapshotSlot;
   }
+  assert(heap.consumedSlot <= log.topSlot, "no heap is kept that was told what is not committed");
   const { snapshotSlot } = state;
   const { heapBytes } = report.usage;
   const live = { heap, log, snapshotSlot, heapBytes };

@@ -27,12 +27,14 @@ export function freshInputOf({ engine, message, meta }: Arrival): RunInput | nul
 export async function beginFresh(state: DeliveryState, input: RunInput): Promise<Ending | null> {
   const { settings } = state.engine.parts;
   state.hasBegun = true;
+  state.ahead.isTurbo = true;
   ownChainsOf(state);
   const stretch = stretchOf(state, settings.runAheadDepth);
   const { writes } = stretch;
   writes.foresee(createdByInput(input));
   writes.push({ ...newEvent("run_started", null, {}), occurredAt: nowMs(state) });
   writes.send();
-  if (await openedQuietly(state)) await tellGuest(state, stretch);
-  return lead(state, stretch);
+  return lead(state, stretch, async () => {
+    if (await openedQuietly(state)) await tellGuest(state, stretch);
+  });
 }

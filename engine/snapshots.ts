@@ -51,6 +51,7 @@ export async function saveSnapshot(
   { heap, log, bytesMax }: ToSave,
 ): Promise<number | null> {
   assert(log.consumedSlot === log.topSlot, "a heap is put away at the end of its log");
+  assert(heap.consumedSlot <= log.topSlot, "no snapshot holds what is not committed");
   const position = { slot: log.topSlot, digest: log.digest };
   const image = await heap.snapshot(position);
   if (image === null) return null;

@@ -94,6 +94,31 @@ describe("turbo", () => {
     ]);
   });
 
+  it("starts bodies early at every boundary of its delivery, until there is a hook or a wait", async () => {
+    const early: boolean[] = [];
+    const slow = slowWorld();
+    const rig = rigOver(slow, {
+      programs: {
+        main: async (guest) => {
+          let said = "";
+          for (let i = 0; i < 3; i++) said += await guest.step("work");
+          guest.hook("t").dispose();
+          return said + (await guest.step("work")) + (await guest.step("work"));
+        },
+      },
+      steps: {
+        work: async ({ run, stepId }) => {
+          early.push(!(await rig.log(run)).some(({ correlationId }) => correlationId === stepId));
+          return done("x");
+        },
+      },
+    });
+    const run = await rig.start();
+    await rig.runOut(run);
+    expect(await rig.output(run)).toBe("xxxxx");
+    expect(early).toEqual([true, true, true, false, false]);
+  });
+
   it("without early starts awaits each start, and still skips the load", async () => {
     const { rig, output } = await played({}, { settings: { optimisticInlineStart: false } });
     expect(output).toBe("xx");

@@ -1,9 +1,10 @@
 /**
  * Mutants of what run-ahead stands on: who may move the run, when a write was stored, what landed
- * below it.
+ * below it, and that a heap which was told too much is gone.
  */
 import type { NewEvent, RunEvent } from "../../engine/events.ts";
-import type { Heap } from "../../engine/ports/sandbox.ts";
+import type { RunId } from "../../engine/ids.ts";
+import type { Heap, OpenResult } from "../../engine/ports/sandbox.ts";
 import { eventIdOf, nextSlot } from "../../engine/slots.ts";
 import type { Slot } from "../../engine/slots.ts";
 import { changed, eventsWith } from "./changed-world.ts";
@@ -36,6 +37,54 @@ function unaware(heap: Heap): Heap {
     },
     snapshot: (position) => heap.snapshot(position),
     close: () => heap.close(),
+  };
+}
+
+/**
+ * What a roll-back goes to is the heap that it rolls back: as if an image had been taken of a heap
+ * that was told what is not committed.
+ */
+export const speculativeKept: Mutant = {
+  name: "a speculative heap snapshotted",
+  parts: (parts) => {
+    const kept = new Map<RunId, Heap>();
+    return {
+      ...parts,
+      sandbox: {
+        inspect: (...args) => parts.sandbox.inspect(...args),
+        close: () => parts.sandbox.close(),
+        open: async (request) => {
+          const { runId } = request.run;
+          const heap = kept.get(runId);
+          kept.delete(runId);
+          const opened: OpenResult =
+            heap === undefined ? await parts.sandbox.open(request) : { kind: "opened", heap };
+          if (opened.kind !== "opened") return opened;
+          const keep = (ended: Heap) => void kept.set(runId, ended);
+          return { kind: "opened", heap: keptBeyondItsEnd(opened.heap, keep) };
+        },
+      },
+    };
+  },
+};
+
+/** A heap that goes on where it stood when it was closed, whatever slots it was told until then. */
+function keptBeyondItsEnd(heap: Heap, keep: (heap: Heap) => void): Heap {
+  let isQuiet = true;
+  return {
+    get consumedSlot() {
+      return heap.consumedSlot;
+    },
+    pass: async (events) => {
+      const result = await heap.pass(events.filter(({ slot }) => slot > heap.consumedSlot));
+      isQuiet = result.kind === "quiet";
+      return result;
+    },
+    snapshot: (position) => heap.snapshot(position),
+    close: () => {
+      if (isQuiet) keep(heap);
+      else heap.close();
+    },
   };
 }
 

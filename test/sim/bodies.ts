@@ -52,6 +52,10 @@ async function run(attempt: StepAttempt, options: BodiesOptions): Promise<StepOu
     body.end = "interrupted";
     return { kind: "interrupted", reason: "the simulation replaced its thread" };
   }
+  const { attribute } = plan;
+  if (attribute !== undefined) {
+    await attempt.access.setAttributes([{ key: attribute, value: label }]);
+  }
   const wasAborted = await elapsed(plan.ms, attempt.signal, clock);
   if (wasAborted) {
     body.end = "aborted";

@@ -104,10 +104,19 @@ export class Journal {
     if (!isExplained) this.surprises.push(`${what} failed: ${textOf(error)}`);
   }
 
-  /** Something that the engine logged as an error of its own. */
-  alarm(owner: string, text: string, error: unknown): void {
-    this.note(owner, `${text}: ${textOf(error)}`);
-    if (error instanceof InvariantViolation) this.surprises.push(`${text}: ${textOf(error)}`);
+  /**
+   * Something that the engine logged as an error of its own. Simulated code is deterministic and
+   * has no writers but those that the engine knows, so it neither diverges nor meets a hazard.
+   */
+  alarm(owner: string, text: string, fields: Readonly<Record<string, unknown>>): void {
+    const error = fields["err"] ?? fields["error"] ?? "";
+    const line = `${text}: ${textOf(error)}`;
+    this.note(owner, line);
+    const isBreach =
+      error instanceof InvariantViolation ||
+      fields["code"] === "REPLAY_DIVERGENCE" ||
+      fields["possibleLogCorruption"] === true;
+    if (isBreach) this.surprises.push(line);
   }
 }
 

@@ -11,7 +11,7 @@ import type { Slot } from "../../engine/slots.ts";
 import type { RunId } from "../../engine/ids.ts";
 import type { Message, Queue, Send, SendResult } from "../../engine/ports/queue.ts";
 import type { CreateParams } from "../../engine/ports/world.ts";
-import { aheadPastHook, belowUnseen, untoldTime } from "./ahead-mutants.ts";
+import { aheadPastHook, belowUnseen, speculativeKept, untoldTime } from "./ahead-mutants.ts";
 import { changed, eventsWith } from "./changed-world.ts";
 import type { Mutant } from "./simulator.ts";
 
@@ -295,6 +295,7 @@ export const MUTANTS: readonly Mutant[] = [
   snapshotBySlot,
   messageWithoutEvent,
   aheadPastHook,
+  speculativeKept,
   untoldTime,
   belowUnseen,
 ];

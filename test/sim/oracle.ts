@@ -13,7 +13,9 @@
  * 3. *Work* (`oracle/work-rules.ts`): every completed step's body came to its end at least once,
  *    one with `maxRetries: 0` began at most once; owed messages are in before an ack; what clients
  *    were told holds; tenants see nothing of each other; sends and deliveries are linear.
- * 4. *Liveness*: in the end every run is over, or parked, or waits only for somebody outside.
+ * 4. *Errors*: no handler or client fails for a reason that no fault explains, no invariant of the
+ *    engine breaks, no heap diverges from its log, and nothing lands that is a hazard.
+ * 5. *Liveness*: in the end every run is over, or parked, or waits only for somebody outside.
  *
  * Not compared: ids of messages and of runs, times, the order of independent creations, how often
  * bodies of retriable steps ran, texts of errors. They may differ between two right schedules.

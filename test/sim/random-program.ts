@@ -53,7 +53,8 @@ class Generator {
   #node(depth: number): Program {
     if (depth === 0 || this.#leaves >= LEAVES_MAX) return this.#leaf();
     const roll = this.#draws.next();
-    if (roll < 0.2) return this.#leaf();
+    if (roll < 0.14) return this.#leaf();
+    if (roll < 0.2) return this.#unread(depth);
     if (roll < 0.35) return { do: "sequence", of: this.#nodes(depth) };
     if (roll < 0.55) return { do: "all", of: this.#nodes(depth) };
     if (roll < 0.65) return { do: "settled", of: [...this.#nodes(depth), this.#thrower()] };
@@ -68,6 +69,12 @@ class Generator {
   #nodes(depth: number): Program[] {
     const width = this.#draws.between(2, 3);
     return Array.from({ length: width }, () => this.#node(depth - 1));
+  }
+
+  #unread(depth: number): Program {
+    const times = this.#draws.between(1, 2);
+    const body: Program = { do: "sequence", of: this.#nodes(depth) };
+    return { do: "unread", name: this.#name(), times, body };
   }
 
   #attempt(depth: number): Program {
@@ -124,6 +131,8 @@ export function hooksOf(program: Program): readonly HookNeed[] {
   switch (program.do) {
     case "hook":
       return [{ name: program.name, times: program.times }];
+    case "unread":
+      return [{ name: program.name, times: program.times }, ...hooksOf(program.body)];
     case "attempt":
       return [...hooksOf(program.body), ...hooksOf(program.otherwise)];
     case "clock":
@@ -162,6 +171,11 @@ function evaluated(program: Program, creations: string[]): Expectation["result"]
     case "hook":
       creations.push("hook");
       return { value: program.times };
+    case "unread": {
+      creations.push("hook");
+      const body = evaluated(program.body, creations);
+      return body === null ? null : { value: [body.value, program.times] };
+    }
     case "attribute":
       creations.push("attr");
       return { value: undefined };

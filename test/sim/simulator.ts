@@ -332,7 +332,7 @@ class Schedule {
 
   #log(owner: string): Log {
     const alarm = (fields: Readonly<Record<string, unknown>>, message: string) =>
-      this.#journal.alarm(owner, message, fields["err"] ?? fields["error"] ?? "");
+      this.#journal.alarm(owner, message, fields);
     const log: Log = { ...silent(), warn: alarm, error: alarm, child: () => log };
     return log;
   }

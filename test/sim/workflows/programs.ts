@@ -9,6 +9,13 @@ export type Program =
   | { readonly do: "brittle"; readonly label: string; readonly plan: Plan }
   | { readonly do: "sleep"; readonly ms: number }
   | { readonly do: "hook"; readonly name: string; readonly times: number }
+  /** A hook that nobody awaits until the body has ended. */
+  | {
+      readonly do: "unread";
+      readonly name: string;
+      readonly times: number;
+      readonly body: Program;
+    }
   | { readonly do: "hops"; readonly count: number }
   | { readonly do: "attribute"; readonly key: string; readonly value: string }
   | { readonly do: "throw"; readonly message: string }
@@ -40,7 +47,11 @@ async function run(input: ProgramInput, program: Program): Promise<unknown> {
     case "sleep":
       return sleep(program.ms).then(() => "slept");
     case "hook":
-      return payloads(input, program.name, program.times);
+      return payloads(hookOf(input, program.name), program.times);
+    case "unread": {
+      const hook = hookOf(input, program.name);
+      return [await run(input, program.body), await payloads(hook, program.times)];
+    }
     case "hops":
       return hop(program.count);
     case "attribute":
@@ -71,8 +82,11 @@ async function inSequence(input: ProgramInput, programs: readonly Program[]) {
   return results;
 }
 
-async function payloads(input: ProgramInput, name: string, times: number) {
-  const hook = createHook<string>({ token: `${input.token}/${name}` });
+function hookOf(input: ProgramInput, name: string) {
+  return createHook<string>({ token: `${input.token}/${name}` });
+}
+
+async function payloads(hook: AsyncIterable<string>, times: number) {
   const got: string[] = [];
   for await (const payload of hook) {
     if (got.push(payload) >= times) break;

@@ -15,6 +15,8 @@ export interface Plan {
   readonly retryMs?: number;
   /** How many characters the result is padded to. */
   readonly size?: number;
+  /** A key of an attribute that the body sets first. */
+  readonly attribute?: string;
 }
 
 function onlySimulated(label: string): never {
