@@ -1,3 +1,4 @@
+import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 import { DEFAULT_SETTINGS, settingsOf } from "../../engine/settings.ts";
 
@@ -47,5 +48,23 @@ describe("settings", () => {
     [{ WORKFLOW_OPTIMISTIC_BACKGROUND_START: "1", WORKFLOW_OPTIMISTIC_INLINE_START: "0" }, false],
   ])("an early background start is an opt-in that a plain no overrules: %j", (environment, on) => {
     expect(settingsOf(environment).optimisticBackgroundStart).toBe(on);
+  });
+
+  it("each is documented under its name, with its default", () => {
+    const read = new Set<string>();
+    const watching = new Proxy<Record<string, string | undefined>>(
+      {},
+      { get: (_environment, name) => void read.add(String(name)) },
+    );
+    settingsOf(watching);
+    const rows = readFileSync("ARCHITECTURE.md", "utf8").matchAll(
+      /^\| `([A-Z_0-9]+)` +\| (\S+) /gm,
+    );
+    const documented = new Map([...rows].map(([, name, standard]) => [name, standard]));
+    expect(new Set(documented.keys())).toEqual(read);
+    for (const [name, standard] of documented) {
+      const value = { on: "1", off: "0" }[standard ?? ""] ?? standard;
+      expect(settingsOf({ [name ?? ""]: value }), name).toEqual(DEFAULT_SETTINGS);
+    }
   });
 });
