@@ -4,6 +4,7 @@ import { existsSync, readFileSync } from "node:fs";
 import { dirname, normalize } from "node:path";
 import { describe, expect, it } from "vitest";
 import { generatedParts, standingText } from "../scripts/doc-parts.ts";
+import { MUTANTS } from "../worlds/conformance/mutants.ts";
 
 const files = execFileSync("git", ["ls-files", "--cached", "--others", "--exclude-standard"], {
   encoding: "utf8",
@@ -53,6 +54,14 @@ describe("borders", () => {
       .filter((file) => file.startsWith("sandbox/guest/"))
       .filter((file) => /from "node:/.test(readFileSync(file, "utf8")));
     expect(wrong).toEqual([]);
+  });
+});
+
+describe("mutants", () => {
+  it("each of the conformance suite's stands exactly once in its file", () => {
+    const times = (file: string, find: string) => readFileSync(file, "utf8").split(find).length - 1;
+    const stale = MUTANTS.filter(({ file, find }) => times(file, find) !== 1);
+    expect(stale).toEqual([]);
   });
 });
 

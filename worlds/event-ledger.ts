@@ -13,10 +13,9 @@ import { assert, assertNever, present } from "../engine/assert.ts";
 import { BatonError } from "../engine/errors.ts";
 import { IN_BAND_SEQ_AT_RUN_CREATION, SPEC_VERSION } from "../engine/events.ts";
 import type { EntityId, RunId, RunRef } from "../engine/ids.ts";
-import type { LogCounts } from "../engine/ports/world.ts";
 import type { Slot } from "../engine/slots.ts";
 import { positionOf, slotOf } from "../engine/slots.ts";
-import type { AppendItem, Fence, Surroundings, Verdict } from "./append.ts";
+import type { AppendItem, Surroundings, Verdict } from "./append.ts";
 import {
   earlierItemRefusal,
   fenceRefusal,
@@ -24,12 +23,18 @@ import {
   verdictOn,
   versionRefusal,
 } from "./append.ts";
-import type { CrossingError } from "./crossing.ts";
 import { crossing } from "./crossing.ts";
 import { closedHook, foldedEntity, newHook } from "./entity-rows.ts";
 import type { EventRow, PackedRows } from "./event-record.ts";
 import { EMPTY_DIGEST, joinRows, nextDigest, packRow, rowOf } from "./event-record.ts";
-import type { PreparedSend, QueueLedger } from "./queue-ledger.ts";
+import type { QueueLedger } from "./queue-ledger.ts";
+import type {
+  AppendAnswer,
+  AppendRequest,
+  Appended,
+  ListAnswer,
+  StoredItem,
+} from "./ledger-answers.ts";
 import { rowsUpTo } from "./row-pages.ts";
 import { conflictItem, itemOf, newRun, runChange, tokenOf } from "./run-rows.ts";
 import type { HookRecord, RunRecord, Tables, TokenRecord } from "./tables.ts";
@@ -39,45 +44,6 @@ const REPORT_EVENTS_MAX = 1_000;
 const REPORT_BYTES_MAX = 1024 * 1024;
 /** A page of a log ends here, however few events that are. */
 const PAGE_BYTES_MAX = 8 * 1024 * 1024;
-
-export interface AppendRequest extends RunRef {
-  readonly items: readonly AppendItem[];
-  readonly fence: Fence;
-  readonly send: PreparedSend | null;
-  readonly resumeId: string | null;
-  readonly now: number;
-}
-
-export type StoredItem =
-  | {
-      readonly kind: "stored";
-      readonly slot: Slot;
-      readonly createdAt: number;
-      readonly digest: Uint8Array;
-      /** Null: as it was sent. */
-      readonly body: Uint8Array | null;
-    }
-  | { readonly kind: "refused"; readonly refusal: CrossingError };
-
-export interface AppendAnswer {
-  readonly items: readonly StoredItem[];
-  readonly allocated: number;
-  readonly report: PackedRows;
-  readonly hasMore: boolean;
-}
-
-export interface ListAnswer {
-  readonly rows: PackedRows;
-  readonly hasMore: boolean;
-  readonly snapshot: LogCounts;
-  readonly digestBefore: Uint8Array | null;
-}
-
-/** New events of a run that somebody watches. */
-export interface Appended extends RunRef {
-  readonly rows: PackedRows;
-  readonly topSlot: Slot;
-}
 
 /** The tail of a run while a write is being carried out. */
 interface Tail {

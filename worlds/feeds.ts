@@ -20,7 +20,7 @@ import type { FeedCaps, SubscribeOptions } from "../engine/ports/world.ts";
 import type { Slot } from "../engine/slots.ts";
 import { SLOT_NONE, nextSlot } from "../engine/slots.ts";
 import type { Core } from "./core.ts";
-import type { Appended } from "./event-ledger.ts";
+import type { Appended } from "./ledger-answers.ts";
 import { eventOf, unpackRows } from "./event-record.ts";
 
 export const RUN_FEEDS_MAX = 2;

@@ -7,7 +7,7 @@
  */
 import type { MessageId } from "../engine/ids.ts";
 import { CellLedger } from "./cell-ledger.ts";
-import type { Appended } from "./event-ledger.ts";
+import type { Appended } from "./ledger-answers.ts";
 import { EventLedger } from "./event-ledger.ts";
 import type { QueueEffects } from "./queue-ledger.ts";
 import { QueueLedger } from "./queue-ledger.ts";

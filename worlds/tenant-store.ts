@@ -16,7 +16,7 @@ import type { AppendItem } from "./append.ts";
 import * as border from "./border.ts";
 import type { Core } from "./core.ts";
 import { crossed } from "./crossing.ts";
-import type { AppendAnswer, AppendRequest, StoredItem } from "./event-ledger.ts";
+import type { AppendAnswer, AppendRequest, StoredItem } from "./ledger-answers.ts";
 import { decodeBody, eventOf, hexOf, unpackRows } from "./event-record.ts";
 import type { Feeds } from "./feeds.ts";
 import { checkedSendOf } from "./message-border.ts";

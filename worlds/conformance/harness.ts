@@ -276,3 +276,20 @@ export async function refusal(attempt: Promise<unknown>, code: ErrorCode): Promi
 
 /** An error as a batch's item carries it. */
 export type Coded = Error & { readonly code: string };
+
+/** A run that has started, and a consumer that holds what it is given. */
+export async function stepConsumer(bench: Bench) {
+  const runId = await bench.started();
+  return { runId, consumer: new HeldConsumer(bench), queue: bench.world.queue };
+}
+
+/** Out-of-band events, as many as asked, without waiting for each. */
+export async function filled(bench: Bench, runId: RunId, count: number): Promise<void> {
+  const { events } = bench.store();
+  for (let done = 0; done < count; done += 500) {
+    const more = Math.min(500, count - done);
+    await Promise.all(
+      Array.from({ length: more }, async () => events.create(runId, attrSet("n", "1"))),
+    );
+  }
+}

@@ -9,6 +9,7 @@ import { present } from "../../engine/assert.ts";
 import { batchCases } from "./batch.ts";
 import { borderCases } from "./border.ts";
 import { cellCases } from "./cells.ts";
+import { dedupeCases } from "./dedupe.ts";
 import { durableCases } from "./durable.ts";
 import { feedCases } from "./feed.ts";
 import { fenceCases } from "./fence.ts";
@@ -17,6 +18,7 @@ import type { Harness, OpenWorld } from "./harness.ts";
 import { Bench } from "./harness.ts";
 import { hookCases } from "./hooks.ts";
 import { logCases } from "./log.ts";
+import { pagingCases } from "./paging.ts";
 import { queueCases } from "./queue.ts";
 import { rowCases } from "./rows.ts";
 import { wallCases } from "./walls.ts";
@@ -28,6 +30,7 @@ export type { Harness, OpenWorld } from "./harness.ts";
 const GROUPS = [
   fenceCases,
   logCases,
+  pagingCases,
   batchCases,
   rowCases,
   hookCases,
@@ -37,6 +40,7 @@ const GROUPS = [
   feedCases,
   gateCases,
   queueCases,
+  dedupeCases,
 ];
 
 export function conformance(harness: Harness): void {

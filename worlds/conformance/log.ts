@@ -1,24 +1,12 @@
-/** Cases of the log: W1, W4, W5, W7, W8, W11, W29, and the order of events. */
+/** Cases of the log: W1, W4, W5, W7, W8, W29, and the order of events. */
 import { createHash } from "node:crypto";
 import { describe, expect, it } from "vitest";
 import type { NewEvent } from "../../engine/events.ts";
 import { EMPTY_LOG_DIGEST } from "../../engine/events.ts";
-import { eventIdOf, positionOf, slotOf } from "../../engine/slots.ts";
+import { eventIdOf, slotOf } from "../../engine/slots.ts";
 import { encodeBody, plainDataOf } from "../event-record.ts";
 import type { Cases } from "./cases.ts";
-import type { Bench } from "./harness.ts";
 import * as h from "./harness.ts";
-
-/** Out-of-band events, as many as asked, without waiting for each. */
-async function filled(bench: Bench, runId: Awaited<ReturnType<Bench["started"]>>, count: number) {
-  const { events } = bench.store();
-  for (let done = 0; done < count; done += 500) {
-    const more = Math.min(500, count - done);
-    await Promise.all(
-      Array.from({ length: more }, async () => events.create(runId, h.attrSet("n", "1"))),
-    );
-  }
-}
 
 export const logCases: Cases = (use) => {
   describe("events (W1, W4)", () => {
@@ -98,7 +86,7 @@ export const logCases: Cases = (use) => {
     it("a page begins with the digest of the log below it", async () => {
       const bench = use();
       const runId = await bench.started();
-      await filled(bench, runId, 3);
+      await h.filled(bench, runId, 3);
       const log = await bench.log(runId);
       const { events } = bench.store();
       expect((await events.list(runId)).digestBefore).toBe(EMPTY_LOG_DIGEST);
@@ -118,7 +106,7 @@ export const logCases: Cases = (use) => {
     it("concurrent out-of-band writers get dense slots, each one its own", async () => {
       const bench = use();
       const runId = await bench.started();
-      await filled(bench, runId, 200);
+      await h.filled(bench, runId, 200);
       const slots = (await bench.log(runId)).map((event) => event.slot);
       expect(slots).toEqual(Array.from({ length: 201 }, (_, i) => i + 1));
     });
@@ -156,94 +144,11 @@ export const logCases: Cases = (use) => {
     });
   });
 
-  describe("paging (W11)", () => {
-    it.each([1, 2, 999, 1_000, 1_001, 10_001])("a log of %i events reads whole", async (count) => {
-      const bench = use();
-      const runId = await bench.started();
-      await filled(bench, runId, count - 1);
-      const log = await bench.log(runId);
-      expect(log.length).toBe(count);
-      expect(log.every((event, i) => event.slot === i + 1)).toBe(true);
-      expect(await bench.counts(runId)).toEqual({ seq: count, seqInBand: 1 });
-    });
-
-    it.each([
-      { limit: 1, pages: 5 },
-      { limit: 2, pages: 3 },
-      { limit: 5, pages: 1 },
-      { limit: 6, pages: 1 },
-    ])("5 events in pages of $limit are $pages pages", async ({ limit, pages }) => {
-      const bench = use();
-      const runId = await bench.started();
-      await filled(bench, runId, 4);
-      let seen = 0;
-      let afterSlot = positionOf(0);
-      for (let hasMore = true; hasMore; seen++) {
-        const page = await bench.store().events.list(runId, { afterSlot, limit });
-        expect(page.snapshot).toEqual({ seq: 5, seqInBand: 1 });
-        afterSlot = page.events.at(-1)?.slot ?? afterSlot;
-        hasMore = page.hasMore;
-      }
-      expect([seen, afterSlot]).toEqual([pages, 5]);
-    });
-
-    it("a log of large events reads whole, in pages that are bounded in bytes", async () => {
-      const bench = use();
-      const runId = await bench.started();
-      const big = new Uint8Array(500_000);
-      for (let i = 0; i < 24; i++) {
-        const write = h.stepCreated(h.newId("step"), { input: big });
-        await bench.store().events.create(runId, write);
-      }
-      const first = await bench.store().events.list(runId);
-      expect(first.hasMore).toBe(true);
-      expect(first.events.length).toBeGreaterThan(1);
-      expect((await bench.log(runId)).map((event) => event.slot)).toEqual(
-        Array.from({ length: 25 }, (_, i) => i + 1),
-      );
-    });
-
-    it("a list above the top is empty and still carries the counts", async () => {
-      const bench = use();
-      const runId = await bench.started();
-      const page = await bench.store().events.list(runId, { afterSlot: slotOf(1) });
-      expect(page).toMatchObject({
-        events: [],
-        hasMore: false,
-        snapshot: { seq: 1, seqInBand: 1 },
-      });
-    });
-
-    it("an aborted list is rejected", async () => {
-      const bench = use();
-      const runId = await bench.started();
-      const signal = AbortSignal.abort(new Error("given up"));
-      await expect(bench.store().events.list(runId, { signal })).rejects.toThrow("given up");
-    });
-
-    it("the events of one entity are read without the others", async () => {
-      const bench = use();
-      const runId = await bench.started();
-      const [one, other] = [h.newId("step"), h.newId("step")];
-      await bench.inBand(runId, h.stepCreated(one));
-      await bench.inBand(runId, h.stepCreated(other));
-      await bench.store().events.create(runId, h.stepStarted(one));
-      await bench.store().events.create(runId, h.stepStarted(other));
-      const { events } = await bench.store().events.list(runId, { correlationId: one });
-      expect(events.map((event) => event.slot)).toEqual([2, 4]);
-      const rest = await bench
-        .store()
-        .events.list(runId, { correlationId: one, afterSlot: slotOf(2), limit: 1 });
-      expect(rest).toMatchObject({ hasMore: false });
-      expect(rest.events.map((event) => event.slot)).toEqual([4]);
-    });
-  });
-
   describe("the skipped-slot report (W5)", () => {
     it("holds what landed between the decision and the write, in order", async () => {
       const bench = use();
       const runId = await bench.started();
-      await filled(bench, runId, 3);
+      await h.filled(bench, runId, 3);
       const result = await bench.inBand(runId, h.runStarted(), { eventCount: 2 });
       expect(result.events.map((event) => event.slot)).toEqual([3, 4]);
       expect([result.event.slot, result.hasMore, result.allocated]).toEqual([5, false, 1]);
@@ -262,7 +167,7 @@ export const logCases: Cases = (use) => {
     it("that is too long says hasMore, and what it holds has no gap", async () => {
       const bench = use();
       const runId = await bench.started();
-      await filled(bench, runId, 1_500);
+      await h.filled(bench, runId, 1_500);
       const { events, hasMore } = await bench.inBand(runId, h.runStarted(), { eventCount: 1 });
       expect(hasMore || events.length === 1_500).toBe(true);
       expect(events.every((event, i) => event.slot === i + 2)).toBe(true);

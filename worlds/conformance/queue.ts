@@ -1,22 +1,16 @@
-/** Cases of the queue: W24 to W28. */
+/** Cases of the queue: W25 to W28. */
 import { describe, expect, it } from "vitest";
 import type { MessageId } from "../../engine/ids.ts";
 import type { Cases } from "./cases.ts";
-import type { Bench } from "./harness.ts";
 import * as h from "./harness.ts";
 
 const HOUR_MS = 3_600_000;
-
-async function stepConsumer(bench: Bench) {
-  const runId = await bench.started();
-  return { runId, consumer: new h.HeldConsumer(bench), queue: bench.world.queue };
-}
 
 export const queueCases: Cases = (use) => {
   describe("deliveries (W25, W26)", () => {
     it("a message arrives as it was sent, once, and an ack ends it", async () => {
       const bench = use();
-      const { runId, consumer, queue } = await stepConsumer(bench);
+      const { runId, consumer, queue } = await h.stepConsumer(bench);
       const message = h.stepMessage(runId, { stepInput: h.bytes("[1]"), stepResent: true });
       const { messageId, deduplicated } = await queue.send(message);
       const delivery = await consumer.nth(1);
@@ -37,7 +31,7 @@ export const queueCases: Cases = (use) => {
 
     it("a start message carries its run's input, byte for byte", async () => {
       const bench = use();
-      const { runId, consumer, queue } = await stepConsumer(bench);
+      const { runId, consumer, queue } = await h.stepConsumer(bench);
       const input = Uint8Array.from({ length: 256 }, (_, i) => i);
       const runInput = {
         workflowName: "orders",
@@ -52,7 +46,7 @@ export const queueCases: Cases = (use) => {
 
     it("what a handler does to its message does not reach the next delivery", async () => {
       const bench = use();
-      const { runId, consumer, queue } = await stepConsumer(bench);
+      const { runId, consumer, queue } = await h.stepConsumer(bench);
       await queue.send(h.stepMessage(runId, { stepInput: h.bytes("[1]") }));
       const first = await consumer.nth(1);
       (first.message as { stepInput: Uint8Array }).stepInput.fill(0);
@@ -73,7 +67,7 @@ export const queueCases: Cases = (use) => {
 
     it("a batch is answered message by message, in its order", async () => {
       const bench = use();
-      const { runId, consumer, queue } = await stepConsumer(bench);
+      const { runId, consumer, queue } = await h.stepConsumer(bench);
       const options = { idempotencyKey: "k" };
       const results = await queue.sendBatch([
         { message: h.stepMessage(runId), options },
@@ -103,7 +97,7 @@ export const queueCases: Cases = (use) => {
   describe("delays", () => {
     it("a delayed message comes when its time has come, and not before", async () => {
       const bench = use();
-      const { runId, consumer, queue } = await stepConsumer(bench);
+      const { runId, consumer, queue } = await h.stepConsumer(bench);
       await queue.send(h.wake(runId), { delayMs: 5_000 });
       await bench.open.advance(4_999);
       expect(await consumer.count()).toBe(0);
@@ -113,7 +107,7 @@ export const queueCases: Cases = (use) => {
 
     it("the shorter of two delays comes first, whichever was sent first", async () => {
       const bench = use();
-      const { runId, consumer, queue } = await stepConsumer(bench);
+      const { runId, consumer, queue } = await h.stepConsumer(bench);
       const late = await queue.send(h.stepMessage(runId), { delayMs: 9_000 });
       const soon = await queue.send(h.stepMessage(runId), { delayMs: 3_000 });
       await bench.open.advance(10_000);
@@ -126,7 +120,7 @@ export const queueCases: Cases = (use) => {
 
     it("a delay of 400 days is kept", async () => {
       const bench = use();
-      const { runId, consumer, queue } = await stepConsumer(bench);
+      const { runId, consumer, queue } = await h.stepConsumer(bench);
       await queue.send(h.wake(runId), { delayMs: 400 * 24 * HOUR_MS });
       await bench.open.advance(400 * 24 * HOUR_MS - 1);
       expect(await consumer.count()).toBe(0);
@@ -151,7 +145,7 @@ export const queueCases: Cases = (use) => {
   describe("redelivery (W25, W26)", () => {
     it("the same message comes after the time asked for, counted", async () => {
       const bench = use();
-      const { runId, consumer, queue } = await stepConsumer(bench);
+      const { runId, consumer, queue } = await h.stepConsumer(bench);
       await queue.send(h.stepMessage(runId));
       const first = await consumer.nth(1);
       first.answer(h.redeliver(2_000));
@@ -167,7 +161,7 @@ export const queueCases: Cases = (use) => {
 
     it("one that is nobody's failure counts as a delivery and not as an attempt", async () => {
       const bench = use();
-      const { runId, consumer, queue } = await stepConsumer(bench);
+      const { runId, consumer, queue } = await h.stepConsumer(bench);
       await queue.send(h.wake(runId));
       (await consumer.nth(1)).answer(h.redeliver(100, false));
       await bench.open.advance(100);
@@ -176,7 +170,7 @@ export const queueCases: Cases = (use) => {
 
     it("deliveryCount and attempt over a mixed life", async () => {
       const bench = use();
-      const { runId, consumer, queue } = await stepConsumer(bench);
+      const { runId, consumer, queue } = await h.stepConsumer(bench);
       await queue.send(h.wake(runId));
       (await consumer.nth(1)).answer(h.HANDOFF);
       (await consumer.nth(2)).answer(h.redeliver(0));
@@ -199,7 +193,7 @@ export const queueCases: Cases = (use) => {
       "a redelivery after %s ms is late and counted, never a loop",
       async (afterMs) => {
         const bench = use();
-        const { runId, consumer, queue } = await stepConsumer(bench);
+        const { runId, consumer, queue } = await h.stepConsumer(bench);
         await queue.send(h.stepMessage(runId));
         (await consumer.nth(1)).answer(h.redeliver(afterMs, false));
         await bench.open.advance(60_000);
@@ -211,7 +205,7 @@ export const queueCases: Cases = (use) => {
 
     it("a retry of 30 days is one redelivery, however long", async () => {
       const bench = use();
-      const { runId, consumer, queue } = await stepConsumer(bench);
+      const { runId, consumer, queue } = await h.stepConsumer(bench);
       await queue.send(h.stepMessage(runId), { idempotencyKey: "step:1" });
       (await consumer.nth(1)).answer(h.redeliver(30 * 24 * HOUR_MS));
       await bench.open.advance(30 * 24 * HOUR_MS - 1);
@@ -222,7 +216,7 @@ export const queueCases: Cases = (use) => {
 
     it("a rejection backs off, longer each time, and spans hours before 48 attempts", async () => {
       const bench = use();
-      const { runId, consumer, queue } = await stepConsumer(bench);
+      const { runId, consumer, queue } = await h.stepConsumer(bench);
       await queue.send(h.stepMessage(runId));
       const startedAt = bench.open.now();
       const gaps: number[] = [];
@@ -237,97 +231,6 @@ export const queueCases: Cases = (use) => {
       expect(gaps[0]).toBeGreaterThan(0);
       expect(gaps.every((gap, i) => i === 0 || gap >= (gaps[i - 1] ?? 0))).toBe(true);
       expect(bench.open.now() - startedAt).toBeGreaterThan(HOUR_MS);
-    });
-  });
-
-  describe("dedupe (W24)", () => {
-    const STATES = ["waiting", "delayed", "in flight", "backing off", "redelivered later"] as const;
-    it.each(STATES)("a second send under a key is dropped while the first is %s", async (state) => {
-      const bench = use();
-      const runId = await bench.started();
-      const options = { idempotencyKey: "step:1" };
-      const { queue } = bench.world;
-      const delayMs = state === "delayed" ? 50_000 : 0;
-      const first = await queue.send(h.stepMessage(runId), { ...options, delayMs });
-      const consumer = state === "waiting" ? null : new h.HeldConsumer(bench);
-      if (state !== "waiting" && state !== "delayed") {
-        const delivery = await (consumer as h.HeldConsumer).nth(1);
-        if (state === "backing off") delivery.reject();
-        if (state === "redelivered later") delivery.answer(h.redeliver(50_000));
-        await bench.quiet();
-      }
-      const again = await queue.send(h.stepMessage(runId), { ...options, delayMs: 1 });
-      expect(again).toEqual({ messageId: first.messageId, deduplicated: true });
-      const before = (await consumer?.count()) ?? 0;
-      await bench.open.advance(900);
-      // The first message's own schedule stands: nothing came earlier than it would have.
-      expect((await consumer?.count()) ?? 0).toBe(before);
-      const all = consumer ?? new h.HeldConsumer(bench);
-      await bench.open.advance(60_000);
-      await bench.quiet();
-      expect(new Set(all.all.map(({ meta }) => meta.messageId))).toEqual(
-        new Set([first.messageId]),
-      );
-    });
-
-    it("a re-send does not reset the attempts of a message that backs off", async () => {
-      const bench = use();
-      const { runId, consumer, queue } = await stepConsumer(bench);
-      const options = { idempotencyKey: "step:1" };
-      await queue.send(h.stepMessage(runId), options);
-      (await consumer.nth(1)).reject();
-      await bench.quiet();
-      await queue.send(h.stepMessage(runId), options);
-      await bench.open.advance(HOUR_MS);
-      expect((await consumer.nth(2)).meta).toMatchObject({ deliveryCount: 2, attempt: 2 });
-    });
-
-    it("a key is free once its message is acked", async () => {
-      const bench = use();
-      const { runId, consumer, queue } = await stepConsumer(bench);
-      const options = { idempotencyKey: "step:1" };
-      const first = await queue.send(h.stepMessage(runId), options);
-      (await consumer.nth(1)).answer(h.ACK);
-      await bench.quiet();
-      const second = await queue.send(h.stepMessage(runId), options);
-      expect(second.deduplicated).toBe(false);
-      expect(second.messageId).not.toBe(first.messageId);
-    });
-
-    it("a message that is held behind the run gate keeps its key", async () => {
-      const bench = use();
-      const { runId, consumer, queue } = await stepConsumer(bench);
-      await queue.send(h.wake(runId));
-      const holder = await consumer.nth(1);
-      const options = { idempotencyKey: "wait:1" };
-      const timer = await queue.send(h.wake(runId, { reason: "timer" }), options);
-      expect(await queue.send(h.wake(runId, { reason: "timer" }), options)).toEqual({
-        messageId: timer.messageId,
-        deduplicated: true,
-      });
-      holder.answer(h.ACK);
-      (await consumer.nth(2)).answer(h.ACK);
-      await bench.quiet();
-      expect((await queue.send(h.wake(runId), options)).deduplicated).toBe(false);
-    });
-
-    it("a keyed message older than 24 hours still holds its key", async () => {
-      const bench = use();
-      const runId = await bench.started();
-      const options = { idempotencyKey: "step:1", delayMs: 72 * HOUR_MS };
-      await bench.world.queue.send(h.stepMessage(runId), options);
-      await bench.open.advance(50 * HOUR_MS);
-      expect((await bench.world.queue.send(h.stepMessage(runId), options)).deduplicated).toBe(true);
-    });
-
-    it("messages without a key are never dropped", async () => {
-      const bench = use();
-      const runId = await bench.started();
-      const results = await bench.world.queue.sendBatch([
-        { message: h.wake(runId) },
-        { message: h.wake(runId) },
-      ]);
-      expect(results.map((result) => result.deduplicated)).toEqual([false, false]);
     });
   });
 
