@@ -10,12 +10,10 @@ import { stepCodec } from "../sandbox/step-codec.ts";
 import { createSandbox } from "../sandbox/index.ts";
 import type { SandboxOptions } from "../sandbox/index.ts";
 import type { SandboxedStepsParts, StepSide } from "../sandbox/step-runner.ts";
-import { admitBundle } from "../tenants/admission.ts";
-import type { AdmissionParts } from "../tenants/admission.ts";
-import type { BuiltBundle } from "../tenants/bundles/build.ts";
 import { parseManifest, workflowIdsOf } from "../tenants/bundles/manifest.ts";
 import { guestLibraryText } from "../tenants/bundles/shims.ts";
 import { TenantEgress } from "../tenants/egress/egress.ts";
+import { Deployments, LIVE_ALIAS } from "../tenants/deployments.ts";
 import { HostSteps } from "../tenants/host-steps.ts";
 import { wrappedKeyFiles } from "../tenants/key-files.ts";
 import { openMasterKeys } from "../tenants/keys.ts";
@@ -37,7 +35,7 @@ import type { RunHandle, RunOutcome } from "./client.ts";
 import { assertNever } from "./assert.ts";
 import { BatonError, isBatonError } from "./errors.ts";
 import { runIdOf, tenantIdOf } from "./ids.ts";
-import type { BundleHash, TenantId } from "./ids.ts";
+import type { TenantId } from "./ids.ts";
 import type { EgressPort } from "./ports/egress.ts";
 import type { Clock, Log, Random } from "./ports/host.ts";
 import type { ConsumeOptions } from "./ports/queue.ts";
@@ -45,7 +43,7 @@ import type { EndedRun } from "./lifecycle.ts";
 import { PLAIN_REALM } from "./ports/steps.ts";
 import { readableOf, userStreamOf } from "./readable.ts";
 import type { ReadableOptions } from "./readable.ts";
-import type { Bundles, RunRow, RunStatus, StoredBundle, World } from "./ports/world.ts";
+import type { RunRow, RunStatus, StoredBundle, World } from "./ports/world.ts";
 import { FirstThatKnows } from "./step-runners.ts";
 import { createEngine } from "./runtime.ts";
 import type { EngineRuntime } from "./runtime.ts";
@@ -142,13 +140,8 @@ export interface Baton {
     readonly onRunCompleted?: (run: Run) => unknown;
     readonly onRunFailed?: (run: Run) => unknown;
   }): () => void;
-  readonly bundles: {
-    /** Admits and stores a bundle, and points the alias `live` (or another) at it. */
-    deploy(
-      bundle: BuiltBundle,
-      options?: { readonly tenantId?: string; readonly alias?: string },
-    ): Promise<{ readonly hash: BundleHash; readonly notes: readonly string[] }>;
-  };
+  /** A tenant's bundles: to deploy, to release by alias, to roll back, to delete. */
+  readonly bundles: Deployments;
   /** The operator's: tenants, their keys, quotas, secrets and egress. */
   readonly tenants: Tenancy;
   usage(tenantId?: string): Usage;
@@ -160,7 +153,6 @@ export interface Baton {
   close(): Promise<void>;
 }
 
-const LIVE_ALIAS = "live";
 /** Between two looks for a hook that a caller waits for. */
 const HOOK_LOOK_MS = 50;
 /** One tenant alone gets four fifths of the places. */
@@ -203,7 +195,11 @@ export async function createBaton(options: BatonOptions): Promise<Baton> {
   });
   const steps = new FirstThatKnows([hostSteps, sandboxedSteps]);
   const guestLibraries = [guestLibraryText()];
-  const admission = { world, sandbox, registry, clock, guestLibraries };
+  const bundles = new Deployments({
+    admission: { world, sandbox, registry, clock, guestLibraries },
+    storedBundleOf: (tenantId, hash) => tenants.storedBundleOf(tenantId, hash),
+    forget: (tenantId, hash) => tenants.forgetBundle(tenantId, hash),
+  });
   const settings = { ...settingsOf(process.env), ...options.settings };
   const engine = createEngine({
     world,
@@ -225,8 +221,8 @@ export async function createBaton(options: BatonOptions): Promise<Baton> {
     await world.close();
   };
   return {
-    ...callsOf(engine, tenants, { world, clock }),
-    bundles: { deploy: (bundle, of = {}) => deploy(admission, bundle, of) },
+    ...callsOf(engine, bundles, clock),
+    bundles,
     tenants: new Tenancy({ registry, policy: tenants, vault, clock }),
     usage: (tenantId = DEFAULT_TENANT) => usage.of(tenantIdOf(tenantId)),
     quotaUses: (id = DEFAULT_TENANT) => {
@@ -246,15 +242,14 @@ async function openVault(keyFolder: string): Promise<Vault> {
 
 function callsOf(
   engine: EngineRuntime,
-  tenants: TenantPolicy,
-  { world, clock }: { readonly world: World; readonly clock: Clock },
+  bundles: Deployments,
+  clock: Clock,
 ): Pick<Baton, "start" | "getRun" | "resumeHook" | "resumeWebhook" | "registerLifecycleHooks"> {
   const runOf = (handle: RunHandle) => runView(engine, handle);
   return {
     start: async (workflow, args, options = {}) => {
       const tenantId = tenantOf(options);
-      const named = { tenantId, bundle: options.bundle ?? LIVE_ALIAS };
-      const bundle = await bundleNamed(tenants, world.forTenant(tenantId).bundles, named);
+      const bundle = await bundles.named(tenantId, options.bundle ?? LIVE_ALIAS);
       const { run } = await engine.start({
         tenantId,
         deploymentId: bundle.hash,
@@ -297,18 +292,6 @@ function callsOf(
   };
 }
 
-async function deploy(
-  admission: AdmissionParts,
-  bundle: BuiltBundle,
-  of: { readonly tenantId?: string; readonly alias?: string },
-): Promise<{ hash: BundleHash; notes: readonly string[] }> {
-  const tenantId = tenantOf(of);
-  const { hash, notes } = await admitBundle(admission, tenantId, bundle);
-  const { bundles } = admission.world.forTenant(tenantId);
-  await bundles.setAlias(of.alias ?? LIVE_ALIAS, hash);
-  return { hash, notes };
-}
-
 function tenantOf({ tenantId = DEFAULT_TENANT }: { readonly tenantId?: string }): TenantId {
   return tenantIdOf(tenantId);
 }
@@ -338,21 +321,6 @@ function startFields({ runId, idempotencyKey, attributes }: StartOptions) {
     ...(idempotencyKey === undefined ? {} : { idempotencyKey }),
     ...(attributes === undefined ? {} : { attributes }),
   };
-}
-
-async function bundleNamed(
-  tenants: TenantPolicy,
-  bundles: Bundles,
-  of: { readonly tenantId: TenantId; readonly bundle: string },
-): Promise<StoredBundle> {
-  const hash = (await bundles.getAlias(of.bundle)) ?? of.bundle;
-  const stored = await tenants.storedBundleOf(of.tenantId, hash);
-  if (stored !== null) return stored;
-  throw new BatonError("BUNDLE_NOT_FOUND", "the tenant has no such bundle", {
-    field: "bundle",
-    used: of.bundle,
-    allowed: "an alias or a hash of a bundle that was deployed",
-  });
 }
 
 /** The id of the workflow that is meant: its id itself, or its bare name where one has it. */

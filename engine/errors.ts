@@ -122,6 +122,12 @@ export const ERROR_TABLE = {
     when: "The tenant has no bundle of this hash or alias.",
     todo: "Upload it, then start the run again or unpark it.",
   },
+  BUNDLE_IN_USE: {
+    name: "EntityConflictError",
+    status: 409,
+    when: "A bundle is to be deleted that an alias names or an open run is on.",
+    todo: "Point the alias at another bundle; let the runs end, or cancel them.",
+  },
   BUNDLE_REFUSED: {
     name: "BundleRefusedError",
     status: 422,

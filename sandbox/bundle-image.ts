@@ -4,7 +4,7 @@
  * Made in a fresh heap under a fixed clock: the guest library first, then the bundle. A bundle that
  * reads the clock or randomness while it is evaluated would freeze what it read for all its runs;
  * its image holds the library alone, and each run evaluates the bundle under its own clock and
- * seed.
+ * seed. A bundle that asks for a step, a timer or the network while it is loaded has no image.
  *
  * S13  An image is a function of the wasm, the guest library, the bundle and the stack limit.
  */
@@ -22,7 +22,8 @@ import { bundleKey } from "./wire.ts";
 import type { BundleRef, BundleSource } from "./wire.ts";
 
 export const LIBRARY_FILE = "baton:guest";
-export const BUNDLE_FILE = "bundle.js";
+/** What stack traces call the two sides of a bundle. */
+export const BUNDLE_FILES = { workflow: "bundle.js", step: "steps.js" } as const;
 
 /** What the clock shows before a heap has its run. */
 const FIXED_CLOCK_MS = 0;
@@ -65,15 +66,18 @@ export function makeBundleImage(
   if (instance === null) return { kind: "lost", reason: "no memory left" };
   const execution = new Execution(instance, limits, clock);
   const notes: string[] = [];
-  const note = (text: string) => {
-    if (notes.length < NOTES_MAX) notes.push(text);
+  const early: string[] = [];
+  const keep = (text: string, among: string[]) => {
+    if (among.length < NOTES_MAX && !among.includes(text)) among.push(text);
   };
+  const note = (text: string) => keep(text, notes);
   let isBundleRunning = false;
   execution.attach({
     hostCall: (name, value) => {
-      if (name === "clock_read") note(`reads the clock while it is loaded ${value}`.trimEnd());
-      if (name === "random_read") note(`reads randomness while it is loaded ${value}`.trimEnd());
-      if (name === "env_read") note("reads its environment while it is loaded");
+      if (name === "clock_read") note(`reads the clock while it is loaded${value}`);
+      if (name === "random_read") note(`reads randomness while it is loaded${value}`);
+      if (name === "env_read") note(`reads its environment while it is loaded${value}`);
+      if (name === "called_early") keep(`asks for ${value} while it is loaded`, early);
     },
     clockWasRead: () => {
       if (isBundleRunning) note("reads the clock while it is loaded");
@@ -93,7 +97,7 @@ export function makeBundleImage(
   isBundleRunning = true;
   progress.begins(null, limits.cpuHardMs * SANDBOX_LIMITS.evaluationCpuFactor);
   const evaluated = execution.run(limits.cpuSoftMs * SANDBOX_LIMITS.evaluationCpuFactor, () => {
-    instance.run(source.code, BUNDLE_FILE);
+    instance.run(source.code, BUNDLE_FILES[source.side]);
     execution.drain();
     isBundleRunning = false;
     if (notes.length === 0) instance.fillGaps();
@@ -103,6 +107,8 @@ export function makeBundleImage(
   });
   progress.ends();
   if (evaluated.kind !== "done") return evaluated;
+  // Whether or not its code minded: what it asked for has no run to be done in.
+  if (early.length > 0) return { kind: "threw", text: `it ${early.join(", ")}` };
   const { image, registered } = evaluated.value;
   pool.give(source.tenantId, instance, image);
   const sharesImage = notes.length === 0;

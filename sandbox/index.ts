@@ -13,7 +13,11 @@ import type {
   HeapRequest,
   OpenResult,
   Sandbox,
+  StepAdmissionReport,
+  StepCode,
+  StepInspector,
 } from "../engine/ports/sandbox.ts";
+import { BUILTIN_STEPS } from "../engine/ports/builtin-steps.ts";
 import { registeredIn } from "./border.ts";
 import { Violation } from "./guest-text.ts";
 import type { StepRunner } from "../engine/ports/steps.ts";
@@ -22,15 +26,17 @@ import { SEED_BYTES } from "./guest/entity-ids.ts";
 import { HeapProxy } from "./heap-proxy.ts";
 import { checkLimits } from "./limits.ts";
 import { withSource } from "./place.ts";
-import type { Lodging, LodgingRequest, Places } from "./place.ts";
+import type { Lodging, LodgingRequest, LodgingUse, Places } from "./place.ts";
 import { ProcessPlaces } from "./processes.ts";
 import type { ProcessesOptions } from "./processes.ts";
 import { ThreadPlaces } from "./threads.ts";
 import type { ThreadsOptions } from "./threads.ts";
+import { registeredStepsIn } from "./step-border.ts";
 import { SandboxedSteps } from "./step-runner.ts";
 import type { SandboxedStepsParts } from "./step-runner.ts";
+import { stepScript } from "./step-script.ts";
 import { refOf, workflowSide } from "./wire.ts";
-import type { InspectAnswer } from "./wire.ts";
+import type { BundleSource, InspectAnswer } from "./wire.ts";
 
 export type SandboxOptions =
   /** Worker threads of this process: stops programs and bounds memory. */
@@ -41,7 +47,7 @@ export type SandboxOptions =
   | { readonly form: "calling-thread" };
 
 /** Heaps of both kinds, over the same places. */
-export interface WholeSandbox extends Sandbox {
+export interface WholeSandbox extends Sandbox, StepInspector {
   /** Runs the step sides of bundles in step heaps. */
   stepRunner(parts: Omit<SandboxedStepsParts, "guestLibrary">): StepRunner;
 }
@@ -70,19 +76,33 @@ class PlacedSandbox implements WholeSandbox {
   }
 
   async inspect(bundle: BundleCode, limits: HeapLimits): Promise<AdmissionReport> {
-    const lodging = await this.#lodge({
-      tenantId: bundle.tenantId,
-      runId: null,
-      limits,
-      use: { kind: "workflow" },
+    const answer = await this.#look(workflowSide(bundle), limits, { kind: "workflow" });
+    return reportOf(answer, registeredIn);
+  }
+
+  async inspectSteps(code: StepCode, limits: HeapLimits): Promise<StepAdmissionReport> {
+    const { tenantId, hash, stepCode, nodeBuiltins } = code;
+    const source: BundleSource = {
+      tenantId,
+      hash,
+      side: "step",
+      code: stepScript(stepCode, nodeBuiltins),
+      guestLibrary: stepLibrary(),
+    };
+    const answer = await this.#look(source, limits, { kind: "step", isAlone: false });
+    return reportOf(answer, (text) => {
+      const steps = registeredStepsIn(text).steps.map(({ id }) => id);
+      return { steps: steps.filter((id) => !LIBRARY_STEPS.has(id)) };
     });
+  }
+
+  async #look(source: BundleSource, limits: HeapLimits, use: LodgingUse): Promise<LookAnswer> {
+    const lodging = await this.#lodge({ tenantId: source.tenantId, runId: null, limits, use });
     const { place, heapId } = lodging;
-    const source = workflowSide(bundle);
     try {
-      const answer = await withSource(source, place, () =>
+      return await withSource(source, place, () =>
         place.order({ kind: "inspect", heapId, bundle: refOf(source), limits }),
       );
-      return admissionOf(answer);
     } finally {
       lodging.release();
     }
@@ -125,8 +145,7 @@ class PlacedSandbox implements WholeSandbox {
 
   /** Step heaps are never restored, so they run this build's library, whatever the bundle's is. */
   stepRunner(parts: Omit<SandboxedStepsParts, "guestLibrary">): StepRunner {
-    const guestLibrary = readFileSync(require.resolve("#built/guest/step.js"), "utf8");
-    return new SandboxedSteps(this.#places, { ...parts, guestLibrary });
+    return new SandboxedSteps(this.#places, { ...parts, guestLibrary: stepLibrary() });
   }
 
   async close(): Promise<void> {
@@ -141,19 +160,32 @@ class PlacedSandbox implements WholeSandbox {
   }
 }
 
-function admissionOf(answer: Exclude<InspectAnswer, { kind: "bundle_unknown" }>): AdmissionReport {
+type LookAnswer = Exclude<InspectAnswer, { kind: "bundle_unknown" }>;
+type Refusal = Extract<AdmissionReport, { kind: "refused" }>;
+
+/** The library's own steps, which stand beside the bundle's in every step heap. */
+const LIBRARY_STEPS = new Set<string>(Object.values(BUILTIN_STEPS));
+
+function stepLibrary(): string {
+  return readFileSync(require.resolve("#built/guest/step.js"), "utf8");
+}
+
+/** `namesIn` reads what the heap says that it registered; it throws `Violation`. */
+function reportOf<T extends object>(
+  answer: LookAnswer,
+  namesIn: (text: string) => T,
+): Refusal | (T & { kind: "admitted"; sharesImage: boolean; notes: readonly string[] }) {
   switch (answer.kind) {
     case "inspected":
       try {
-        const { workflows, steps } = registeredIn(answer.text);
         const { sharesImage, notes } = answer;
-        return { kind: "admitted", workflows, steps, sharesImage, notes };
+        return { kind: "admitted", ...namesIn(answer.text), sharesImage, notes };
       } catch (error) {
         if (error instanceof Violation) return refusal("its list of names is refused");
         throw error;
       }
     case "bundle_failed":
-      return refusal(`${answer.error.message}\n${answer.error.stack}`);
+      return refusal(`${answer.error.message}\n${answer.error.stack}`.trimEnd());
     case "limit": {
       const { code, limit, used, allowed } = answer.exceeded;
       return refusal(`${code}: it used ${used} of ${allowed} (${limit}) while it was loaded`);
@@ -165,6 +197,6 @@ function admissionOf(answer: Exclude<InspectAnswer, { kind: "bundle_unknown" }>)
   }
 }
 
-function refusal(reason: string): AdmissionReport {
+function refusal(reason: string): Refusal {
   return { kind: "refused", reason };
 }

@@ -12,7 +12,7 @@ import type { GuestEvent, HeapLimits, PassUsage } from "../engine/ports/sandbox.
 import { textOfPayload } from "../engine/payload.ts";
 import type { Payload } from "../engine/payload.ts";
 import { isBatonError } from "../engine/errors.ts";
-import { BUNDLE_FILE } from "./bundle-image.ts";
+import { BUNDLE_FILES } from "./bundle-image.ts";
 import type { BundleImage, ImageTools } from "./bundle-image.ts";
 import { Execution } from "./execution.ts";
 import type { Ran } from "./execution.ts";
@@ -151,7 +151,7 @@ export class ResidentHeap {
     const evaluated = this.#work(
       null,
       () => {
-        this.#instance.run(this.#bundle.source.code, BUNDLE_FILE);
+        this.#instance.run(this.#bundle.source.code, BUNDLE_FILES.workflow);
         this.#execution.drain();
       },
       SANDBOX_LIMITS.evaluationCpuFactor,

@@ -129,5 +129,7 @@ export type HostCallName =
   | "clock_read"
   /** The same for randomness. */
   | "random_read"
+  /** Something that only a run may ask for was asked for: `value` says what. The bundle is refused. */
+  | "called_early"
   /** The guest clock is `value` (epoch ms) from now on. */
   | "clock_set";

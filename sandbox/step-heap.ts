@@ -9,7 +9,7 @@
  */
 import type { LimitExceeded } from "../engine/ports/sandbox.ts";
 import type { StepLimits } from "../engine/ports/steps.ts";
-import { BUNDLE_FILE } from "./bundle-image.ts";
+import { BUNDLE_FILES } from "./bundle-image.ts";
 import type { BundleImage, ImageTools } from "./bundle-image.ts";
 import { Execution } from "./execution.ts";
 import type { Ran } from "./execution.ts";
@@ -67,7 +67,7 @@ export class ResidentStep {
     const { evaluationCpuFactor } = SANDBOX_LIMITS;
     const ready = this.#work(this.#bundle.sharesImage ? 1 : evaluationCpuFactor, () => {
       this.#send(init, null);
-      if (!this.#bundle.sharesImage) instance.run(this.#bundle.source.code, BUNDLE_FILE);
+      if (!this.#bundle.sharesImage) instance.run(this.#bundle.source.code, BUNDLE_FILES.step);
       this.#execution.drain();
     });
     if (ready.kind === "threw") return { kind: "bundle_failed", error: bundleFailure(ready.text) };

@@ -7,12 +7,13 @@
  *
  * T30  A bundle is source text of this build's making: two programs, a manifest in its one form, and
  *      a guest library that this build knows. Bytecode, archives and other libraries are refused.
+ *      Both programs are evaluated once, apart and with nothing granted.
  * T31  A refused bundle leaves nothing behind.
  */
 import { BatonError } from "../engine/errors.ts";
 import type { BundleHash, TenantId } from "../engine/ids.ts";
 import type { Clock } from "../engine/ports/host.ts";
-import type { Sandbox } from "../engine/ports/sandbox.ts";
+import type { Sandbox, StepInspector } from "../engine/ports/sandbox.ts";
 import type { Bundles, World } from "../engine/ports/world.ts";
 import {
   bundleHash,
@@ -21,13 +22,14 @@ import {
   stepIdsOf,
   workflowIdsOf,
   type HashedParts,
+  type Manifest,
 } from "./bundles/manifest.ts";
 import { heapLimitsOf, type Quotas } from "./quota.ts";
 import type { TenantRegistry } from "./registry.ts";
 
 export interface AdmissionParts {
   readonly world: Pick<World, "forTenant">;
-  readonly sandbox: Pick<Sandbox, "inspect">;
+  readonly sandbox: Pick<Sandbox, "inspect"> & StepInspector;
   readonly registry: TenantRegistry;
   readonly clock: Clock;
   /** The guest libraries that bundles may be pinned to, as text. */
@@ -73,17 +75,47 @@ export async function admitBundle(
   if ((await bundles.get(hash)) === null) await checkCount(bundles, quotas);
 
   const { workflowCode, stepCode, guestLibrary } = offered;
-  const code = { tenantId, hash, workflowCode, guestLibrary };
-  const report = await parts.sandbox.inspect(code, heapLimitsOf(quotas));
-  if (report.kind === "refused") throw refused("workflowCode", report.reason);
-  checkListed("workflows", workflowIdsOf(manifest), report.workflows);
-  checkListed("steps", stepIdsOf(manifest), report.steps);
+  const report = await inspected(parts.sandbox, { tenantId, hash, offered, manifest, quotas });
 
   const createdAt = parts.clock.now();
   const { manifest: text } = offered;
   await bundles.put({ hash, workflowCode, stepCode, manifest: text, guestLibrary, createdAt });
-  const { workflows, sharesImage, notes } = report;
-  return { hash, workflows, sharesImage, notes };
+  return { hash, ...report };
+}
+
+interface Inspected {
+  readonly tenantId: TenantId;
+  readonly hash: BundleHash;
+  readonly offered: OfferedBundle;
+  readonly manifest: Manifest;
+  readonly quotas: Quotas;
+}
+
+/** Evaluates both sides, each in a heap of its kind, and compares what they do with the manifest. */
+async function inspected(
+  sandbox: AdmissionParts["sandbox"],
+  { tenantId, hash, offered, manifest, quotas }: Inspected,
+): Promise<Omit<AdmittedBundle, "hash">> {
+  const { workflowCode, stepCode, guestLibrary } = offered;
+  const code = { tenantId, hash, workflowCode, guestLibrary };
+  const workflowSide = await sandbox.inspect(code, heapLimitsOf(quotas));
+  if (workflowSide.kind === "refused") throw refused("workflowCode", workflowSide.reason);
+  checkListed("workflows", workflowIdsOf(manifest), workflowSide.workflows);
+  checkListed("steps", stepIdsOf(manifest), workflowSide.steps);
+
+  const { nodeBuiltins } = manifest;
+  const steps = { tenantId, hash, stepCode, nodeBuiltins };
+  const stepSide = await sandbox.inspectSteps(steps, heapLimitsOf(quotas));
+  if (stepSide.kind === "refused") throw refused("stepCode", stepSide.reason);
+  checkListed("steps", stepIdsOf(manifest), stepSide.steps);
+  return {
+    workflows: workflowSide.workflows,
+    sharesImage: workflowSide.sharesImage,
+    notes: [
+      ...workflowSide.notes.map((note) => `workflow code ${note}`),
+      ...stepSide.notes.map((note) => `step code ${note}`),
+    ],
+  };
 }
 
 async function activeQuotas(registry: TenantRegistry, tenantId: TenantId): Promise<Quotas> {

@@ -199,6 +199,11 @@ export class TenantPolicy implements Tenants {
     });
   }
 
+  /** Starts no longer find the bundle in the cache. */
+  forgetBundle(tenantId: TenantId, hash: BundleHash): void {
+    this.#bundles.delete(`${tenantId}/${hash}`);
+  }
+
   count(tenantId: TenantId, sample: UsageSample): void {
     if (sample.cpuMs !== undefined) this.#metering.addCpu(tenantId, sample.cpuMs);
     this.#parts.usage.add(tenantId, sample);

@@ -211,6 +211,29 @@ export type AdmissionReport =
     }
   | { readonly kind: "refused"; readonly reason: string };
 
+export type StepAdmissionReport =
+  | Omit<Extract<AdmissionReport, { kind: "admitted" }>, "workflows">
+  | Extract<AdmissionReport, { kind: "refused" }>;
+
+/** The step side of a bundle, as it was uploaded. */
+export interface StepCode {
+  readonly tenantId: TenantId;
+  readonly hash: BundleHash;
+  readonly stepCode: string;
+  /** Where it imports Node's modules, which no heap has. */
+  readonly nodeBuiltins: readonly {
+    readonly module: string;
+    readonly file: string;
+    readonly line: number;
+  }[];
+}
+
+/** What admission asks beside `Sandbox.inspect`. */
+export interface StepInspector {
+  /** Evaluates a step side with nothing granted; `steps` are those that it has bodies of. */
+  inspectSteps(code: StepCode, limits: HeapLimits): Promise<StepAdmissionReport>;
+}
+
 export interface Sandbox {
   inspect(bundle: BundleCode, limits: HeapLimits): Promise<AdmissionReport>;
   open(request: HeapRequest): Promise<OpenResult>;

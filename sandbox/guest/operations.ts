@@ -72,6 +72,12 @@ export class Operations {
   #drawn = 0;
   #asked = list<Operation>();
   #closed = list<string>();
+  readonly #calledEarly: (what: string) => void;
+
+  /** `calledEarly` hears of what is asked for before there is a run. */
+  constructor(calledEarly: (what: string) => void) {
+    this.#calledEarly = calledEarly;
+  }
 
   start(ids: IdSource, openMax: number): void {
     this.#ids = ids;
@@ -153,6 +159,7 @@ export class Operations {
 
   #started(): IdSource {
     if (this.#ids !== null) return this.#ids;
+    this.#calledEarly("a step, sleep or hook");
     throw new NotAvailableError(
       "steps, sleeps and hooks can be used only while a workflow runs, not while a module loads",
     );

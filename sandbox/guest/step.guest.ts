@@ -3,6 +3,7 @@
  * of its own, and returns the function through which the host drives it (step-protocol.ts).
  */
 import type { StepCommand } from "../step-protocol.ts";
+import { callerIn } from "./caller.ts";
 import { registeredIn } from "./classes.ts";
 import { createClock, installClock } from "./clock.ts";
 import { createConsole, installConsole } from "./console.ts";
@@ -46,8 +47,10 @@ import { GuestDOMException } from "./web/dom-exception.ts";
 import { installWebTypes } from "./web/install.ts";
 import { WEB_KINDS } from "./web/web-kinds.ts";
 
+const BUNDLE_FILE = "steps.js";
+
 type HostCall = (
-  name: "clock_read" | "random_read" | "env_read" | "clock_set",
+  name: "clock_read" | "random_read" | "env_read" | "called_early" | "clock_set",
   value: string,
 ) => unknown;
 
@@ -69,17 +72,19 @@ export function boot(hostCall: HostCall): Dispatch {
   };
   const guest: Guest = {
     clock: createClock({
-      readTooEarly: () => void hostCall("clock_read", ""),
+      readTooEarly: () => void hostCall("clock_read", callerIn(BUNDLE_FILE)),
       moved: (ms) => void hostCall("clock_set", numberText(ms)),
     }),
-    random: createRandom(() => void hostCall("random_read", "")),
-    operations: new Operations(),
+    random: createRandom(() => void hostCall("random_read", callerIn(BUNDLE_FILE))),
+    operations: new Operations(() => undefined),
     console: createConsole(),
     realm,
     watched: new MapConstructor(),
     run: null,
   };
-  const calls = new HostCalls(realm);
+  const calls = new HostCalls(realm, (kind) => {
+    hostCall("called_early", kind + callerIn(BUNDLE_FILE));
+  });
   const store: ContextStore = { closureVars: {} };
   const signals = new StepSignals(guest, calls);
   const heap = new StepHeap({
@@ -88,7 +93,7 @@ export function boot(hostCall: HostCall): Dispatch {
     signals,
     body: new StepBody({ guest, registered, store, signals }),
     registered,
-    grant: installEnvironment(scope, () => void hostCall("env_read", "")),
+    grant: installEnvironment(scope, () => void hostCall("env_read", callerIn(BUNDLE_FILE))),
   });
   installRuntime(scope, heap);
   const streams = new StepStreams(guest, calls);

@@ -7,6 +7,7 @@ import { apiExports, serdeExports, workflowExports } from "./api.ts";
 import type { ApiParts } from "./api.ts";
 import { installDurableAbort } from "./durable-abort.ts";
 import { createSetAttributes } from "./attributes.ts";
+import { callerIn } from "./caller.ts";
 import { registeredIn } from "./classes.ts";
 import { createClock, installClock } from "./clock.ts";
 import { createConsole, installConsole } from "./console.ts";
@@ -19,19 +20,16 @@ import { createCreateHook } from "./hooks.ts";
 import { installSmallGlobals, lockDown, lockOutside } from "./lockdown.ts";
 import { Operations } from "./operations.ts";
 import {
-  ErrorConstructor,
   MapConstructor,
   SymbolFor,
   define,
   defineFixed,
   freeze,
-  indexOf,
   list,
   mapGet,
   numberText,
   promiseThen,
   push,
-  stringSlice,
 } from "./primordials.ts";
 import { createRandom, installRandom } from "./random.ts";
 import type { Kind, Realm } from "./realm.ts";
@@ -45,6 +43,8 @@ import { WEB_KINDS } from "./web/web-kinds.ts";
 import { createCreateWebhook } from "./webhooks.ts";
 import { registeredText } from "./report.ts";
 import { createWorkflowRun } from "./workflow-run.ts";
+
+const BUNDLE_FILE = "bundle.js";
 
 type HostCall = (name: HostCallName, value: string) => unknown;
 
@@ -67,11 +67,13 @@ export function boot(hostCall: HostCall): Dispatch {
   };
   const guest: Guest = {
     clock: createClock({
-      readTooEarly: () => void hostCall("clock_read", callerOf()),
+      readTooEarly: () => void hostCall("clock_read", callerIn(BUNDLE_FILE)),
       moved: (ms) => void hostCall("clock_set", numberText(ms)),
     }),
-    random: createRandom(() => void hostCall("random_read", callerOf())),
-    operations: new Operations(),
+    random: createRandom(() => void hostCall("random_read", callerIn(BUNDLE_FILE))),
+    operations: new Operations((what) => {
+      hostCall("called_early", what + callerIn(BUNDLE_FILE));
+    }),
     console: createConsole(),
     realm,
     watched: new MapConstructor(),
@@ -110,13 +112,6 @@ export function boot(hostCall: HostCall): Dispatch {
   return createDispatch(guest, createWorkflowRun(guest, workflows), () =>
     registeredText(workflows, steps.names()),
   );
-}
-
-/** Where in the bundle the running code is: the first frame that is not the library's. */
-function callerOf(): string {
-  const stack = new ErrorConstructor().stack ?? "";
-  const at = indexOf(stack, "bundle.js");
-  return at < 0 ? "" : `at ${stringSlice(stack, at, at + 40)}`;
 }
 
 function pushAll<T>(to: T[], items: readonly T[]): void {

@@ -23,6 +23,11 @@ import { buildSide, type Shims, type SideResult } from "./side-build.ts";
 import { builtShims, guestLibraryText } from "./shims.ts";
 import { Sources, type KnownFile } from "./sources.ts";
 
+export { artifactIn, artifactText, writeArtifact } from "./artifact.ts";
+export { withSourcePlaces } from "./source-places.ts";
+export { watchBundle } from "./watch.ts";
+export type { BundleWatch, WatchRequest } from "./watch.ts";
+
 export interface BuildRequest {
   readonly projectRoot: string;
   /** Files or folders below the root that hold the workflows. */

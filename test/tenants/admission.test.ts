@@ -1,4 +1,5 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import type { BundleHash } from "../../engine/ids.ts";
 import { createSandbox } from "../../sandbox/index.ts";
 import { admitBundle, type AdmissionParts, type OfferedBundle } from "../../tenants/admission.ts";
 import { buildBundle } from "../../tenants/bundles/build.ts";
@@ -80,7 +81,29 @@ describe("an admitted bundle", () => {
     });
     const admitted = await admitBundle(parts, ACME, clocked);
     expect(admitted.sharesImage).toBe(false);
-    expect(admitted.notes.length).toBeGreaterThan(0);
+    expect(admitted.notes).toEqual([
+      expect.stringMatching(
+        /^workflow code reads the clock while it is loaded at bundle\.js:\d+:\d+$/,
+      ),
+      expect.stringMatching(/^step code reads the clock while it is loaded at steps\.js:\d+:\d+$/),
+    ]);
+  });
+
+  it("whose step code alone looks at chance or its environment shares its workflows' image", async () => {
+    const curious = await built({
+      "src/order.ts": SOURCE.replace(
+        "export async function top(n: number) {",
+        `const seen = [Math.random(), process.env["KEY"]];
+         export async function top(n: number) { "use step"; return seen[0]; }
+         export async function other(n: number) {`,
+      ),
+    });
+    const admitted = await admitBundle(parts, ACME, curious);
+    expect(admitted.sharesImage).toBe(true);
+    expect(admitted.notes.map((note) => note.replace(/\d+:\d+/, "1:1"))).toEqual([
+      "step code reads randomness while it is loaded at steps.js:1:1",
+      "step code reads its environment while it is loaded at steps.js:1:1",
+    ]);
   });
 });
 
@@ -132,6 +155,32 @@ describe("refused is, and leaves nothing behind,", () => {
       (one) => altered(one, { workflowCode: "1" }),
       "manifest.workflows",
     ],
+    ["step code that does not parse", (one) => altered(one, { stepCode: "let let" }), "stepCode"],
+    [
+      "step code that throws",
+      (one) => altered(one, { stepCode: "throw new Error('top')" }),
+      "stepCode",
+    ],
+    ["step code that never ends", (one) => altered(one, { stepCode: "for (;;);" }), "stepCode"],
+    [
+      "step code that takes all memory",
+      (one) => altered(one, { stepCode: "for (var a = [];;) a.push(new Uint8Array(1e6))" }),
+      "stepCode",
+    ],
+    [
+      "step code without the steps that its manifest lists",
+      (one) => altered(one, { stepCode: "1" }),
+      "manifest.steps",
+    ],
+    [
+      "step code with a step that its manifest does not list",
+      (one) =>
+        altered(one, {
+          stepCode: `${one.stepCode}
+            globalThis[Symbol.for("@workflow/core//registeredSteps")].set("step//./x//x", () => 1);`,
+        }),
+      "manifest.steps",
+    ],
   ])("%s", async (_name, change, field) => {
     await expect(admitBundle(parts, ACME, change(bundle))).rejects.toMatchObject({
       code: "BUNDLE_REFUSED",
@@ -152,6 +201,30 @@ describe("refused is, and leaves nothing behind,", () => {
         details: { field: "manifest.steps" },
       });
     }
+  });
+
+  it.each([
+    ["workflow", "a step", "void (globalThis.early = top(1));"],
+    ["workflow", "a sleep", "try { void sleep(1); } catch { /* It minds nothing. */ }"],
+    ["workflow", "the network", 'void workflowFetch("https://a.example").catch(() => undefined);'],
+    ["workflow", "the global fetch", 'void fetch("https://a.example");'],
+    ["workflow", "a timer", "setTimeout(() => undefined, 1);"],
+    ["step", "the network", 'void fetch("https://a.example").catch(() => undefined);'],
+    ["step", "a timer", "try { setTimeout(() => undefined, 1); } catch { /* Nor here. */ }"],
+    ["step", "a stream of the run", "void getWritable().getWriter();"],
+    ["step", "another run", 'void resumeHook("token", 1).catch(() => undefined);'],
+  ])("%s code that asks for %s while it is loaded", async (side, _what, code) => {
+    const early = await built({
+      "src/order.ts": `import { sleep, fetch as workflowFetch, getWritable } from "workflow";
+        import { resumeHook } from "workflow/api";
+        export async function top(n: number) { "use step"; return n; }
+        export async function order() { "use workflow"; await sleep(1); return top(1); }
+        export const used = [workflowFetch, getWritable, resumeHook];
+        if ((globalThis[Symbol.for("baton.guest")] as { side: string }).side === "${side}") { ${code} }`,
+    });
+    const refusal = await admitBundle(parts, ACME, early).catch((error: unknown) => error);
+    expect(refusal).toMatchObject({ code: "BUNDLE_REFUSED", details: { field: `${side}Code` } });
+    expect(String(refusal)).toMatch(/(bundle|steps)\.js:\d+:\d+/);
   });
 
   it("one byte over the limit, while what just fits is measured on", async () => {
@@ -176,6 +249,38 @@ describe("refused is, and leaves nothing behind,", () => {
     await expect(admitBundle(parts, ACME, bundle)).rejects.toMatchObject({
       code: "TENANT_SUSPENDED",
     });
+  });
+});
+
+describe("what a server's tenant may upload where its record says nothing", () => {
+  it("is 4 MiB of source", async () => {
+    const room = 4 * 1024 * 1024;
+    const used = Buffer.byteLength(bundle.workflowCode + bundle.stepCode + bundle.manifest);
+    const padded = (bytes: number) =>
+      altered(bundle, { workflowCode: `${bundle.workflowCode}//${"x".repeat(bytes - used - 2)}` });
+    await expect(admitBundle(parts, ACME, padded(room + 1))).rejects.toMatchObject({
+      code: "BUNDLE_TOO_LARGE",
+      status: 413,
+      details: { field: "bundleBytesMax", used: room + 1, allowed: room },
+    });
+    expect(below.bundles.size).toBe(0);
+    expect((await admitBundle(parts, ACME, padded(room))).sharesImage).toBe(true);
+  });
+
+  it("is 100 bundles", async () => {
+    for (let n = 0; n < 99; n++) {
+      const hash = n.toString(16).padStart(64, "0") as BundleHash;
+      below.bundles.set(`${ACME}/${hash}`, { ...bundle, hash, createdAt: 0 });
+    }
+    await admitBundle(parts, ACME, bundle);
+    const other = altered(bundle, { workflowCode: `${bundle.workflowCode}//` });
+    await expect(admitBundle(parts, ACME, other)).rejects.toMatchObject({
+      code: "BUNDLES_KEPT",
+      status: 409,
+      details: { field: "bundlesMax", used: 101, allowed: 100 },
+    });
+    await registry.create(ZETA);
+    await admitBundle(parts, ZETA, other);
   });
 });
 

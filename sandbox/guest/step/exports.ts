@@ -98,6 +98,7 @@ export type ApiCall = (op: string, args: unknown[]) => Promise<unknown>;
 
 export function apiCallOf({ guest, calls }: Pick<StepParts, "guest" | "calls">): ApiCall {
   return async (op, args) => {
+    calls.allowedFor(op);
     const text = textOfValue(guest, args, `arguments of ${op}()`);
     const members = `"op":${jsonOf(op)},"args":${jsonOf(text)}`;
     return decode(await calls.ask({ kind: "api", members }).answer, guest.realm);

@@ -1,6 +1,6 @@
 /** Calls of a step's body to the host: numbered, open until the host settles them or they end. */
 import { decode } from "../decode.ts";
-import { QuotaExceededError } from "../errors.ts";
+import { NotAvailableError, QuotaExceededError } from "../errors.ts";
 import {
   MapConstructor,
   PromiseConstructor,
@@ -29,14 +29,18 @@ interface OpenCall {
 export class HostCalls {
   readonly #realm: Realm;
   readonly #open = new MapConstructor<number, OpenCall>();
-  #openMax = 0;
+  readonly #calledEarly: (kind: string) => void;
+  /** Null until there is a step. */
+  #openMax: number | null = null;
   #landing = 0;
   #count = 0;
   #asked = list<string>();
   #cancelled = list<number>();
 
-  constructor(realm: Realm) {
+  /** `calledEarly` hears of calls before there is a step. */
+  constructor(realm: Realm, calledEarly: (kind: string) => void) {
     this.#realm = realm;
+    this.#calledEarly = calledEarly;
   }
 
   start(openMax: number): void {
@@ -45,11 +49,12 @@ export class HostCalls {
 
   /** The call's number and the text that settles it. */
   ask(call: CallText): { readonly n: number; readonly answer: Promise<string> } {
+    const allowed = this.allowedFor(call.kind);
     const used = mapSize(this.#open);
-    if (used >= this.#openMax) {
+    if (used >= allowed) {
       throw new QuotaExceededError(
-        `the step waits for ${used} timers, requests and streams; ${this.#openMax} are allowed`,
-        { code: "QUOTA_EXCEEDED", limit: "callsOpenMax", used, allowed: this.#openMax },
+        `the step waits for ${used} timers, requests and streams; ${allowed} are allowed`,
+        { code: "QUOTA_EXCEEDED", limit: "callsOpenMax", used, allowed },
       );
     }
     const n = this.#count;
@@ -62,6 +67,15 @@ export class HostCalls {
       mapSet(this.#open, n, { resolve, reject });
     });
     return { n, answer };
+  }
+
+  /** How many calls may be open at once. Throws while there is no step that may call. */
+  allowedFor(kind: string): number {
+    if (this.#openMax !== null) return this.#openMax;
+    this.#calledEarly(kind);
+    throw new NotAvailableError(
+      "timers, requests and streams can be used only in a step, not while a module loads",
+    );
   }
 
   /** Work that has to land before the body counts as done, whether or not it waits for it. */
