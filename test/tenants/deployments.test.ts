@@ -5,15 +5,15 @@ import { buildBundle } from "../../tenants/bundles/build.ts";
 import type { BuiltBundle } from "../../tenants/bundles/build.ts";
 import { projectOf } from "./bundles/project.ts";
 
-let testing: TestBaton | null = null;
+let last: TestBaton | null = null;
 afterEach(async () => {
-  await testing?.close();
-  testing = null;
+  await last?.close();
+  last = null;
 });
 
 async function opened(): Promise<TestBaton> {
-  testing = await createTestBaton();
-  return testing;
+  last = await createTestBaton();
+  return last;
 }
 
 const built = (source: string) =>
@@ -34,19 +34,20 @@ const DAY_MS = 86_400_000;
 
 describe("aliases", () => {
   it("name the bundle of starts to come, while a run stays on its own for life", async () => {
-    const { baton, waitForSleep, advance } = await opened();
+    const testing = await opened();
+    const { baton } = testing;
     const [one, two] = [await version("one"), await version("two")];
     await baton.bundles.deploy(one);
     const first = await baton.start("order", []);
-    await waitForSleep(first);
+    await testing.waitForSleep(first);
     await baton.bundles.deploy(two);
     const second = await baton.start("order", []);
-    await waitForSleep(second);
+    await testing.waitForSleep(second);
     // To roll back is to move the alias; what runs goes on as it is.
     await baton.bundles.setAlias("live", one.hash);
     const third = await baton.start("order", []);
-    await waitForSleep(third);
-    await advance(DAY_MS);
+    await testing.waitForSleep(third);
+    await testing.advance(DAY_MS);
     expect(await first.returnValue()).toEqual(["one", "one", "one"]);
     expect(await second.returnValue()).toEqual(["two", "two", "two"]);
     expect(await third.returnValue()).toEqual(["one", "one", "one"]);
@@ -109,16 +110,17 @@ describe("aliases", () => {
 
 describe("a bundle", () => {
   it("is deleted once neither an alias names it nor an open run is on it", async () => {
-    const { baton, waitForSleep, advance } = await opened();
+    const testing = await opened();
+    const { baton } = testing;
     const [one, two] = [await version("one"), await version("two")];
     await baton.bundles.deploy(one);
     const run = await baton.start("order", []);
-    await waitForSleep(run);
+    await testing.waitForSleep(run);
     const refused = { code: "BUNDLE_IN_USE", status: 409, details: { field: "hash" } };
     await expect(baton.bundles.delete(one.hash)).rejects.toMatchObject(refused);
     await baton.bundles.deploy(two);
     await expect(baton.bundles.delete(one.hash)).rejects.toMatchObject(refused);
-    await advance(DAY_MS);
+    await testing.advance(DAY_MS);
     expect(await run.returnValue()).toEqual(["one", "one", "one"]);
     expect(await baton.bundles.delete(one.hash)).toBe(true);
     expect(await baton.bundles.delete(one.hash)).toBe(false);
@@ -130,7 +132,8 @@ describe("a bundle", () => {
   });
 
   it("that reads the clock or chance at its top level is evaluated by each run, and says where", async () => {
-    const { baton, waitForSleep, advance, now } = await opened();
+    const testing = await opened();
+    const { baton } = testing;
     const { sharesImage, notes } = await baton.bundles.deploy(
       await built(`import { sleep } from "workflow";
 
@@ -156,10 +159,10 @@ export async function order() {
     ]);
     const values: unknown[] = [];
     for (let i = 0; i < 2; i++) {
-      const startedAt = now();
+      const startedAt = testing.now();
       const run = await baton.start("order", []);
-      await waitForSleep(run);
-      await advance(DAY_MS);
+      await testing.waitForSleep(run);
+      await testing.advance(DAY_MS);
       const [before, after] = (await run.returnValue()) as [number[], number[]];
       // Whether it was replayed or not, it reads what it read.
       expect(after).toEqual(before);

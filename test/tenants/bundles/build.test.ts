@@ -1,5 +1,6 @@
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
+import { withSourcePlaces } from "../../../tenants/bundles/source-places.ts";
 import { bundleHash, parseManifest } from "../../../tenants/bundles/manifest.ts";
 import { build, link, manifestOf, projectOf } from "./project.ts";
 
@@ -265,6 +266,21 @@ describe("what each side holds", () => {
     expect(bundle.workflowCode).not.toContain("createElement");
   });
 
+  it("keeps it beside names of the same module that stay, and under the name that a pragma gives", async () => {
+    const bundle = await build({
+      "tsconfig.json": `{ "compilerOptions": { "jsx": "react", "jsxFactory": "h" } }`,
+      "src/h.ts": `export const h = (name: string) => name; export const mark = h; export const render = (text: string) => "<" + text + ">";`,
+      "src/order.tsx": `import { h, render } from "./h.ts";
+        export async function view() { "use step"; return render(<b />); }
+        export async function order() { "use workflow"; return [await view(), await marked()]; }
+        import { marked } from "./marked.tsx";`,
+      "src/marked.tsx": `/** @jsx mark */
+        import { mark } from "./h.ts";
+        export async function marked() { "use step"; return <i />; }`,
+    });
+    expect(await link(bundle).workflows.get(WF)?.()).toEqual(["<b>", "i"]);
+  });
+
   it("keeps imports that bind no name on the step side", async () => {
     const bundle = await build({
       "src/setup.ts": `globalThis.isSetUp = true;`,
@@ -436,5 +452,13 @@ describe("source maps", () => {
     const at = lines.findIndex((text) => text.includes('"here"'));
     const entry = map.findEntry(at, lines[at]?.indexOf("throw") ?? 0);
     expect(entry).toMatchObject({ originalSource: "src/order.ts", originalLine: 5 });
+    const column = (lines[at]?.indexOf("throw") ?? 0) + 1;
+    const stack = `Error: here\n    at f (baton:guest:3:9)\n    at order (bundle.js:${at + 1}:${column})`;
+    expect(withSourcePlaces(stack, bundle)).toBe("Error: here\n    at order (src/order.ts:6:3)");
+    const stepLines = bundle.stepCode.split("\n");
+    const inStep = stepLines.findIndex((text) => text.includes("return k;"));
+    const place = `steps.js:${inStep + 1}:${(stepLines[inStep]?.indexOf("return") ?? 0) + 1}`;
+    expect(withSourcePlaces(place, bundle)).toMatch(/^src\/order\.ts:4:/);
+    expect(withSourcePlaces("steps.js:999999:1", bundle)).toMatch(/^(steps\.js|src)/);
   });
 });
