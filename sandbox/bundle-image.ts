@@ -74,9 +74,9 @@ export function makeBundleImage(
   let isBundleRunning = false;
   execution.attach({
     hostCall: (name, value) => {
-      if (name === "clock_read") note(`reads the clock while it is loaded${value}`);
-      if (name === "random_read") note(`reads randomness while it is loaded${value}`);
-      if (name === "env_read") note(`reads its environment while it is loaded${value}`);
+      if (name === "clock_read") note(`reads the clock while it is loaded ${value}`.trimEnd());
+      if (name === "random_read") note(`reads randomness while it is loaded ${value}`.trimEnd());
+      if (name === "env_read") note(`reads its environment while it is loaded ${value}`.trimEnd());
       if (name === "called_early") keep(`asks for ${value} while it is loaded`, early);
     },
     clockWasRead: () => {

@@ -10,5 +10,5 @@ export function callerIn(bundleFile: string): string {
   if (from < 0) return "";
   const rest = stringSlice(stack, from, from + PLACE_CHARS_MAX);
   const end = indexOf(rest, ")");
-  return ` at ${end < 0 ? rest : stringSlice(rest, 0, end)}`;
+  return `at ${end < 0 ? rest : stringSlice(rest, 0, end)}`;
 }

@@ -83,7 +83,7 @@ export function boot(hostCall: HostCall): Dispatch {
     run: null,
   };
   const calls = new HostCalls(realm, (kind) => {
-    hostCall("called_early", kind + callerIn(BUNDLE_FILE));
+    hostCall("called_early", `${kind} ${callerIn(BUNDLE_FILE)}`);
   });
   const store: ContextStore = { closureVars: {} };
   const signals = new StepSignals(guest, calls);

@@ -72,7 +72,7 @@ export function boot(hostCall: HostCall): Dispatch {
     }),
     random: createRandom(() => void hostCall("random_read", callerIn(BUNDLE_FILE))),
     operations: new Operations((what) => {
-      hostCall("called_early", what + callerIn(BUNDLE_FILE));
+      hostCall("called_early", `${what} ${callerIn(BUNDLE_FILE)}`);
     }),
     console: createConsole(),
     realm,
