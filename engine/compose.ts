@@ -170,13 +170,6 @@ export async function createBaton(options: BatonOptions): Promise<Baton> {
   const tenants = new TenantPolicy({ world: sealed, registry, vault, usage, clock });
   const world = limitFeeds(sealed, (tenantId) => tenants.feedCapsOf(tenantId));
   const sandbox = createSandbox(options.sandbox ?? { form: "threads" });
-  const { functions, trust } = options.steps ?? {};
-  const hostSteps = new HostSteps({
-    codec: stepCodec,
-    log,
-    ...(functions === undefined ? {} : { functions }),
-    ...(trust === "host" ? { trusted: { stepCodeOf: stepCodeFrom(tenants) } } : {}),
-  });
   const egress = new TenantEgress({
     rulesOf: (tenantId) => tenants.egressRulesOf(tenantId),
     count: (tenantId, sample) => tenants.count(tenantId, sample),
@@ -193,13 +186,9 @@ export async function createBaton(options: BatonOptions): Promise<Baton> {
     log,
     egress: options.egress ?? egress,
   });
-  const steps = new FirstThatKnows([hostSteps, sandboxedSteps]);
-  const guestLibraries = [guestLibraryText()];
-  const bundles = new Deployments({
-    admission: { world, sandbox, registry, clock, guestLibraries },
-    storedBundleOf: (tenantId, hash) => tenants.storedBundleOf(tenantId, hash),
-    forget: (tenantId, hash) => tenants.forgetBundle(tenantId, hash),
-  });
+  const steps = new FirstThatKnows([hostStepsOf(options.steps, tenants, log), sandboxedSteps]);
+  const admission = { world, sandbox, registry, clock, guestLibraries: [guestLibraryText()] };
+  const bundles = new Deployments(admission, tenants);
   const settings = { ...settingsOf(process.env), ...options.settings };
   const engine = createEngine({
     world,
@@ -294,6 +283,19 @@ function callsOf(
 
 function tenantOf({ tenantId = DEFAULT_TENANT }: { readonly tenantId?: string }): TenantId {
   return tenantIdOf(tenantId);
+}
+
+function hostStepsOf(
+  { functions, trust }: BatonOptions["steps"] = {},
+  tenants: TenantPolicy,
+  log: Log,
+): HostSteps {
+  return new HostSteps({
+    codec: stepCodec,
+    log,
+    ...(functions === undefined ? {} : { functions }),
+    ...(trust === "host" ? { trusted: { stepCodeOf: stepCodeFrom(tenants) } } : {}),
+  });
 }
 
 function stepCodeFrom(tenants: TenantPolicy): StepCodeOf {

@@ -42,19 +42,20 @@ export interface KeptBundle {
   readonly aliases: readonly string[];
 }
 
-export interface DeploymentsParts {
-  readonly admission: AdmissionParts;
-  /** The bundle, from a cache or the World; null if there is none. */
-  readonly storedBundleOf: (tenantId: TenantId, hash: string) => Promise<StoredBundle | null>;
-  /** Drops it from the cache. */
-  readonly forget: (tenantId: TenantId, hash: BundleHash) => void;
+/** Bundles that were read lately. */
+export interface BundleCache {
+  /** From the cache or the World; null if there is none. */
+  storedBundleOf(tenantId: TenantId, hash: string): Promise<StoredBundle | null>;
+  forgetBundle(tenantId: TenantId, hash: BundleHash): void;
 }
 
 export class Deployments {
-  readonly #parts: DeploymentsParts;
+  readonly #admission: AdmissionParts;
+  readonly #cache: BundleCache;
 
-  constructor(parts: DeploymentsParts) {
-    this.#parts = parts;
+  constructor(admission: AdmissionParts, cache: BundleCache) {
+    this.#admission = admission;
+    this.#cache = cache;
   }
 
   /** Admits and stores a bundle, and points `live` or another alias at it; null points none. */
@@ -65,7 +66,7 @@ export class Deployments {
     const tenantId = tenantOf(of);
     if (alias !== null) checkAlias(alias);
     try {
-      const admitted = await admitBundle(this.#parts.admission, tenantId, bundle);
+      const admitted = await admitBundle(this.#admission, tenantId, bundle);
       if (alias !== null) await this.#bundlesOf(tenantId).setAlias(alias, admitted.hash);
       return { ...admitted, notes: admitted.notes.map((note) => withSourcePlaces(note, bundle)) };
     } catch (error) {
@@ -92,7 +93,7 @@ export class Deployments {
   async setAlias(alias: string, hash: string, of: OfTenant = {}): Promise<void> {
     const tenantId = tenantOf(of);
     checkAlias(alias);
-    const bundle = await this.#parts.storedBundleOf(tenantId, hash);
+    const bundle = await this.#cache.storedBundleOf(tenantId, hash);
     if (bundle === null) throw notFound("hash", hash);
     await this.#bundlesOf(tenantId).setAlias(alias, bundle.hash);
   }
@@ -106,7 +107,7 @@ export class Deployments {
     if (alias !== undefined) throw inUse(hash, `the alias ${alias} names it`);
     try {
       const wasThere = await bundles.delete(wanted);
-      this.#parts.forget(tenantId, wanted);
+      this.#cache.forgetBundle(tenantId, wanted);
       return wasThere;
     } catch (error) {
       if (!isBatonError(error, "ENTITY_CONFLICT")) throw error;
@@ -117,7 +118,7 @@ export class Deployments {
   /** What a start names: an alias, or a hash. Refused with `BUNDLE_NOT_FOUND`. */
   async named(tenantId: TenantId, bundle: string): Promise<StoredBundle> {
     const hash = HASH.test(bundle) ? bundle : await this.#hashUnder(tenantId, bundle);
-    const stored = hash === null ? null : await this.#parts.storedBundleOf(tenantId, hash);
+    const stored = hash === null ? null : await this.#cache.storedBundleOf(tenantId, hash);
     if (stored === null) throw notFound("bundle", bundle);
     return stored;
   }
@@ -127,7 +128,7 @@ export class Deployments {
   }
 
   #bundlesOf(tenantId: TenantId): Bundles {
-    return this.#parts.admission.world.forTenant(tenantId).bundles;
+    return this.#admission.world.forTenant(tenantId).bundles;
   }
 }
 
