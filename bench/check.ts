@@ -12,7 +12,7 @@ export interface CheckContext {
   readonly json: boolean;
   /** Options that the check declared itself, by their long names. */
   readonly options: Readonly<Record<string, string | boolean | undefined>>;
-  /** A line for people; silent with `--json`. */
+  /** A line for people; with `--json` it goes to standard error. */
   say(line: string): void;
   /** A line that replaces itself, on terminals only. */
   progress(line: string): void;
@@ -54,7 +54,10 @@ export async function runCheck(form: CheckForm, argv: readonly string[]): Promis
     full: parsed["full"] === true,
     json,
     options: parsed,
-    say: (line) => void (json || process.stdout.write(`${onTerminal ? "\r\x1b[K" : ""}${line}\n`)),
+    say: (line) => {
+      const out = json ? process.stderr : process.stdout;
+      out.write(`${onTerminal ? "\r\x1b[K" : ""}${line}\n`);
+    },
     progress: (line) => void (onTerminal && process.stdout.write(`\r\x1b[K${line}`)),
   });
   report(form.name, result, json);
