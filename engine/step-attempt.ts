@@ -75,7 +75,8 @@ const STARTED_ELSEWHERE: StepEnd = {
 
 /**
  * Starts are out-of-band, so two deliveries of one message whose lease lapsed may both write one.
- * Where a body must not run twice, the first of them by slot is the one that runs it (E75).
+ * Where a body must not run twice, the first of them by slot is the one that runs it, and none does
+ * behind an outcome, where a start is inert and counts for nothing (E75).
  */
 async function isOnlyAttempt(
   arrival: StepArrival,
@@ -83,7 +84,8 @@ async function isOnlyAttempt(
   slot: Slot,
 ): Promise<boolean> {
   const step = await readStep(arrival, slot);
-  return step !== null && attemptsOf(step) === next.attempt;
+  if (step === null || step.outcome !== null) return false;
+  return attemptsOf(step) === next.attempt;
 }
 
 async function writeStart(arrival: StepArrival, plan: AttemptPlan): Promise<Started> {

@@ -197,7 +197,7 @@ export class Process {
   #loseFlights(why: string): void {
     for (const flight of this.#flights) {
       flight.isLapsed = true;
-      flight.reject(new BatonError("WORLD_UNAVAILABLE", `the delivery is lost: ${why}`));
+      flight.reject(lost(why));
     }
     this.#flights.clear();
   }
@@ -228,6 +228,8 @@ export class Process {
     meta: DeliveryMeta,
     handle: () => Promise<DeliveryResult>,
   ): Promise<DeliveryResult> {
+    // Handed over in the very moment of its death: it comes back like the others.
+    if (!this.#isAlive) return Promise.reject(lost("its process died"));
     return new Promise((resolve, reject) => {
       const { clock, draws, faults, journal } = this.#options;
       const flight: Flight = { reject, isLapsed: false };
@@ -265,6 +267,10 @@ function latencyMs(draws: Draws): number {
   const roll = draws.next();
   if (roll < 0.3) return 0;
   return roll < 0.97 ? draws.between(1, 20) : draws.between(20, 2_000);
+}
+
+function lost(why: string): BatonError {
+  return new BatonError("WORLD_UNAVAILABLE", `the delivery is lost: ${why}`);
 }
 
 function refusal(fault: FaultKind, site: string): BatonError {
