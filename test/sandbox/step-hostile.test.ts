@@ -151,8 +151,11 @@ describe("what a step heap writes", () => {
         headers: [["a", "b"]],
         redirect: "follow",
         body: null,
+        uploads: true,
       },
-      { k: "attributes", n: 5, changes: [{ key: "a", value: null }] },
+      { k: "fetch_send", n: 5, of: 4, bytes: "YQ==" },
+      { k: "fetch_read", n: 6, of: 4 },
+      { k: "attributes", n: 7, changes: [{ key: "a", value: null }] },
     ],
     cancelled: [2],
     done: { ok: true, text: "[1]", isFatal: false, retryAt: null },
@@ -165,10 +168,11 @@ describe("what a step heap writes", () => {
     ["a kind of call that is not known", report.replace('"timer"', '"exec"')],
     ["a field too many", report.replace('"ok":true', '"ok":true,"tenantId":"globex"')],
     ["a text for a flag", report.replace("false", '"false"')],
+    ["a call that speaks of a later one", report.replace('"n":6,"of":4', '"n":6,"of":6')],
     ["a delay below zero", report.replace('"ms":5', '"ms":-5')],
     ["what is no JSON", report.slice(1)],
   ])("is refused if it has %s", (_, text) => {
-    expect(stepReportIn(report, 3).calls).toHaveLength(3);
+    expect(stepReportIn(report, 3).calls).toHaveLength(5);
     expect(() => stepReportIn(text, 3)).toThrow(Violation);
   });
 
