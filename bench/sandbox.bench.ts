@@ -146,6 +146,7 @@ class Bench {
       workflowName: "main",
       seed: SEED,
       createdAt: CREATED_AT,
+      baseUrl: null,
       limits: LIMITS,
       image: image === null ? null : { bytes: image.bytes, binding: this.binding(image.slot) },
     });

@@ -109,7 +109,7 @@ function planned(who: Who, program: Program, payloads: Planned["script"]["payloa
   return {
     workflow: workflowId("programs", "runProgram"),
     input: { ...who, program },
-    script: { payloads, cancelAfterMs: null, wakeAfterMs: null },
+    script: { payloads, cancelAfterMs: null, wakeAfterMs: null, webhookStatus: null, reads: false },
     expected: null,
     creations: null,
   };

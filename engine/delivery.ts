@@ -212,7 +212,6 @@ async function pass(state: DeliveryState): Promise<Ending | null> {
   if (state.log.isOver) return { kind: "over" };
   // The rest of a long log: the guest takes it in page by page, and nothing is decided before its end.
   if (state.writer.isBehind) return runGuest(state);
-  if (isPastDeadline(state) && state.bodies.runningCount > 0) return settleBeforeHandoff(state);
   const settled =
     (state.hasBegun ? null : await begin(state)) ??
     (mayRunAhead(state) ? null : await commitSettled(state)) ??
@@ -220,8 +219,11 @@ async function pass(state: DeliveryState): Promise<Ending | null> {
   if (settled !== null) return settled;
   if (state.writer.isBehind) return null;
   if (state.isFlushing && state.bodies.runningCount === 0) return { kind: "handoff" };
+  // Bodies that run are waited for, and what they wait for may be this run's to decide: a signal.
   // What ended meanwhile is recorded first.
-  if (isPastDeadline(state)) return state.bodies.count > 0 ? null : { kind: "handoff" };
+  if (isPastDeadline(state) && state.bodies.runningCount === 0) {
+    return state.bodies.count > 0 ? null : { kind: "handoff" };
+  }
   const paced = await awaitCpu(state);
   if (paced !== "go on") return paced;
 
@@ -256,15 +258,6 @@ async function fold(state: DeliveryState): Promise<void> {
     return;
   }
   for (const event of state.feed.take()) state.log.append(event);
-}
-
-/** Nothing new begins past the deadline; what runs is waited for, and recorded. */
-async function settleBeforeHandoff(state: DeliveryState): Promise<Ending | null> {
-  const ending = await commitSettled(state);
-  if (ending !== null) return ending;
-  await sendOwed(state);
-  if (state.bodies.runningCount > 0) await awaitProgress(state);
-  return null;
 }
 
 function hasMore(state: DeliveryState): boolean {

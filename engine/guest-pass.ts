@@ -62,6 +62,7 @@ async function askForHeap(state: DeliveryState): Promise<OpenResult | null> {
     workflowName: birth.workflowName,
     seed: birth.seed,
     createdAt: birth.createdAt,
+    ...(birth.webhookBaseUrl === null ? {} : { baseUrl: birth.webhookBaseUrl }),
     limits: state.limits.heap,
     cpuWeight: state.limits.cpuWeight,
     ...(state.image === null ? {} : { image: state.image }),

@@ -6,6 +6,7 @@
  * the log, and nothing in the log waits for a message that was lost.
  *
  * E80  A request is answered only once it is in the log.
+ * E83  A system hook is found by nobody but the platform's own call that aborts its signal.
  */
 import { BatonError, isBatonError } from "./errors.ts";
 import type { NewEvent } from "./events.ts";
@@ -31,9 +32,22 @@ export interface HookResume {
  * Gives the open hook that holds the token a payload. If another run takes the token by force in
  * between, the payload goes to that one (spec: "Force-claim").
  */
-export async function resumeHook(parts: EngineParts, resume: HookResume): Promise<HookRow> {
+export function resumeHook(parts: EngineParts, resume: HookResume): Promise<HookRow> {
+  return resumeFound(parts, resume, hookByToken);
+}
+
+/** The same for the hook of a signal, which only the platform itself resumes. */
+export function resumeSystemHook(parts: EngineParts, resume: HookResume): Promise<HookRow> {
+  return resumeFound(parts, resume, systemHookByToken);
+}
+
+async function resumeFound(
+  parts: EngineParts,
+  resume: HookResume,
+  byToken: typeof hookByToken,
+): Promise<HookRow> {
   for (let redirects = 0; ; redirects++) {
-    const hook = await hookByToken(parts, resume.tenantId, resume.token);
+    const hook = await byToken(parts, resume.tenantId, resume.token);
     const run = { tenantId: resume.tenantId, runId: hook.runId };
     await parts.tenants.admitHookPayload(run);
     const event = newEvent("hook_received", hook.hookId, { payload: resume.payload });
@@ -55,12 +69,28 @@ function wasClaimed(error: unknown): boolean {
   return isBatonError(error, "HOOK_NOT_FOUND") && error.details["forceClaimedBy"] !== undefined;
 }
 
-/** The open hook that holds the token; `HOOK_NOT_FOUND` if the tenant has none. */
+/** The open hook of the tenant's code that holds the token; `HOOK_NOT_FOUND` if there is none. */
 export async function hookByToken(
   parts: EngineParts,
   tenantId: TenantId,
   token: string,
 ): Promise<HookRow> {
+  const hook = await openHookOf(parts, tenantId, token);
+  if (hook.isSystem) throw noHook();
+  return hook;
+}
+
+async function systemHookByToken(
+  parts: EngineParts,
+  tenantId: TenantId,
+  token: string,
+): Promise<HookRow> {
+  const hook = await openHookOf(parts, tenantId, token);
+  if (!hook.isSystem) throw noHook();
+  return hook;
+}
+
+async function openHookOf(parts: EngineParts, tenantId: TenantId, token: string): Promise<HookRow> {
   await assertTenantExists(parts, tenantId);
   const tokenHash = await parts.tenants.tokenHash(tenantId, token);
   const hook = await parts.world.forTenant(tenantId).hooks.getByToken(tokenHash);

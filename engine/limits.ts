@@ -122,6 +122,9 @@ export const STREAM_SIZES_MAX = 1_000;
 /** How long the outcome of a body waits for what it wrote to streams. */
 export const STREAM_FLUSH_MS = 2 * SECOND;
 
+/** Followers of a signal that one read gives. */
+export const SIGNAL_FOLLOWERS_PAGE = 100;
+
 /** What one write of attributes may hold, in steps as in workflows. */
 export const ATTRIBUTE_KEY_CHARS_MAX = 256;
 export const ATTRIBUTE_VALUE_BYTES_MAX = 256;

@@ -6,17 +6,17 @@
  * tenant. Results are plain values of the codec.
  *
  * E94  A child that the library's own step starts is started once, however often that step is tried.
- * E95  Who aborts a signal tells the steps that hold it before the workflow: a crash in between
- *      leaves nothing that only the workflow knows.
  */
 import { assertNever } from "./assert.ts";
 import { runHandle } from "./client.ts";
 import type { RunHandle, RunOutcome } from "./client.ts";
 import { BatonError, isBatonError } from "./errors.ts";
-import type { RunId, RunRef } from "./ids.ts";
+import type { RunId } from "./ids.ts";
 import { hookByToken, resumeHook } from "./intake.ts";
+import { SignalCalls } from "./signals.ts";
 import { RUN_WAIT_FRACTION, RUN_WAIT_MS, RUN_WAIT_MS_MAX } from "./limits.ts";
 import type { Engine } from "./parts.ts";
+import { fieldOf, textOf } from "./given.ts";
 import type { PlatformCall } from "./ports/access.ts";
 import { BUILTIN_STEPS, RUN_CLASS_ID } from "./ports/builtin-steps.ts";
 import { PLAIN_REALM } from "./ports/steps.ts";
@@ -33,11 +33,13 @@ export class PlatformCalls {
   readonly #engine: Engine;
   readonly #caller: Caller;
   readonly #codec: HostCodec;
+  readonly #signals: SignalCalls;
 
   constructor(engine: Engine, caller: Caller) {
     this.#engine = engine;
     this.#caller = caller;
     this.#codec = engine.parts.codec;
+    this.#signals = new SignalCalls(engine, caller.run.tenantId);
   }
 
   async call(op: PlatformCall, args: readonly unknown[]): Promise<unknown> {
@@ -65,7 +67,9 @@ export class PlatformCalls {
       case "getHookByToken":
         return this.#hookByToken(textOf(args[0], "a hook's token"));
       case "abort":
-        return this.#tellHolders(args[0]);
+        return this.#signals.abort(args[0]);
+      case "followSignal":
+        return this.#signals.follow(args[0], textOf(args[1], "a hook's token"));
       case "respondWith":
         return this.#respond(args[0], args[1]);
       default:
@@ -180,16 +184,8 @@ export class PlatformCalls {
   }
 
   async #resumeHook(token: string, value: unknown): Promise<unknown> {
-    const { run } = this.#caller;
+    const { tenantId } = this.#caller.run;
     const payload = this.#codec.encode(value, "hook payload", PLAIN_REALM);
-    const found = await this.#knownHook(token, () =>
-      hookByToken(this.#engine.parts, run.tenantId, token),
-    );
-    if (found.isSystem) {
-      const reason = fieldOf(value, "reason");
-      await this.#tell({ tenantId: run.tenantId, runId: found.runId }, token, reason);
-    }
-    const { tenantId } = run;
     const hook = await this.#knownHook(token, () =>
       resumeHook(this.#engine.parts, { tenantId, token, payload }),
     );
@@ -204,24 +200,6 @@ export class PlatformCalls {
     const { runId, hookId, metadata } = hook;
     const value = metadata === null ? undefined : this.#codec.decode(metadata, PLAIN_REALM);
     return { runId, hookId, token, metadata: value };
-  }
-
-  #tellHolders(signal: unknown): Promise<undefined> {
-    const name = textOf(fieldOf(signal, "streamName"), "a signal's name");
-    return this.#tell(this.#caller.run, name, fieldOf(signal, "reason"));
-  }
-
-  /** One chunk, the reason; then the stream is closed. Who comes second adds nothing. */
-  async #tell(run: RunRef, name: string, reason: unknown): Promise<undefined> {
-    const { streams } = this.#engine.memory;
-    const place = { runId: run.runId, name };
-    const chunk = this.#codec.encode(reason, "a signal's reason", PLAIN_REALM);
-    try {
-      await streams.forTenant(run.tenantId).write(place, [chunk]);
-      await streams.forTenant(run.tenantId).close(place);
-    } catch (error) {
-      if (!isBatonError(error, "ENTITY_CONFLICT")) throw error;
-    }
   }
 
   async #respond(writable: unknown, response: unknown): Promise<undefined> {
@@ -272,16 +250,6 @@ export class PlatformCalls {
 function withoutStack(error: Error): Error {
   const value = `${error.name}: ${error.message}`;
   return Object.defineProperty(error, "stack", { value, configurable: true, writable: true });
-}
-
-function fieldOf(value: unknown, name: string): unknown {
-  if (typeof value !== "object" || value === null) return undefined;
-  return Object.hasOwn(value, name) ? (value as Record<string, unknown>)[name] : undefined;
-}
-
-function textOf(value: unknown, what: string): string {
-  if (typeof value === "string" && value.length > 0) return value;
-  throw new BatonError("INVALID_ARGUMENT", `${what} is a text`, { field: what });
 }
 
 /** The SDK takes a token, or a hook that has one. */

@@ -11,6 +11,9 @@ import { RUN_TERMINAL_TYPES } from "./events.ts";
 import type { EventType, RunEvent } from "./events.ts";
 import type { Slot } from "./slots.ts";
 
+/** The entry of a run's execution context that `RunBirth.webhookBaseUrl` is. */
+export const WEBHOOK_BASE_URL = "webhookBaseUrl";
+
 /** What `run_created` says, and what every heap of the run is opened with. */
 export interface RunBirth {
   readonly workflowName: string;
@@ -19,6 +22,8 @@ export interface RunBirth {
   /** Epoch ms. */
   readonly createdAt: number;
   readonly specVersion: number;
+  /** Where addresses of the run's webhooks begin; null if they have none. */
+  readonly webhookBaseUrl: string | null;
 }
 
 export type RunTerminal = "run_completed" | "run_failed" | "run_cancelled";
@@ -41,9 +46,11 @@ export const RUN_ABSENT: RunState = { kind: "absent" };
 export function runAfter(state: RunState, event: RunEvent): RunState {
   if (event.eventType === "run_created") {
     if (state.kind !== "absent") throw corrupted(event, "a run is created once");
-    const { workflowName, deploymentId, seed } = event.eventData;
+    const { workflowName, deploymentId, seed, executionContext } = event.eventData;
     const { createdAt, specVersion } = event;
-    return { kind: "created", birth: { workflowName, deploymentId, seed, createdAt, specVersion } };
+    const webhookBaseUrl = executionContext?.[WEBHOOK_BASE_URL] ?? null;
+    const birth = { workflowName, deploymentId, seed, createdAt, specVersion, webhookBaseUrl };
+    return { kind: "created", birth };
   }
   if (state.kind === "absent") throw corrupted(event, "a log begins with `run_created`");
   if (state.kind === "over") return state;

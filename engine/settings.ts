@@ -39,6 +39,11 @@ export interface Settings {
   readonly replayCheckEvery: number;
   /** Neither heaps nor snapshots are kept between deliveries: every one replays from cold. */
   readonly isCold: boolean;
+  /**
+   * Where addresses of webhooks begin; `{tenant}` in it stands for the run's tenant. A run keeps
+   * what was set when it began. Null: webhooks have a token and no address.
+   */
+  readonly webhookBaseUrl: string | null;
 }
 
 export const DEFAULT_SETTINGS: Settings = {
@@ -58,6 +63,7 @@ export const DEFAULT_SETTINGS: Settings = {
   liveHeapBytesMax: 512 * 1024 * 1024,
   replayCheckEvery: 500,
   isCold: false,
+  webhookBaseUrl: null,
 };
 
 /** `WORKFLOW_MAX_INLINE_STEPS` is clamped to this. */
@@ -103,6 +109,7 @@ export function settingsOf(environment: Environment): Settings {
     liveHeapBytesMax: number("BATON_LIVE_HEAP_BYTES", base.liveHeapBytesMax),
     replayCheckEvery: number("BATON_REPLAY_CHECK_EVERY", base.replayCheckEvery),
     isCold: flagOf(environment, "BATON_COLD"),
+    webhookBaseUrl: baseUrlOf(environment, "BATON_WEBHOOK_BASE_URL"),
   };
 }
 
@@ -122,6 +129,18 @@ function integerOf(environment: Environment, name: string, otherwise: number): n
 function isOff(environment: Environment, name: string): boolean {
   const text = environment[name]?.trim();
   return text === "0" || text === "false";
+}
+
+/** Without the slash at its end. */
+function baseUrlOf(environment: Environment, name: string): string | null {
+  const text = environment[name]?.trim();
+  if (text === undefined || text === "" || text === "none") return null;
+  if (URL.canParse(text) && /^https?:/.test(text)) return text.replace(/\/+$/, "");
+  throw new BatonError("INVALID_ARGUMENT", `${name} must be the beginning of an address`, {
+    field: name,
+    used: text.slice(0, 80),
+    allowed: "a URL of http or https, in which {tenant} stands for the run's tenant",
+  });
 }
 
 function flagOf(environment: Environment, name: string): boolean {

@@ -122,6 +122,7 @@ const birth = z.strictObject({
   seed: z.string().regex(/^[0-9a-f]*$/),
   createdAt: epochMs,
   specVersion: z.number().int(),
+  webhookBaseUrl: z.string().nullable(),
 });
 const startedRun = z.strictObject({ kind: z.literal("started"), birth, startedAt: epochMs });
 const step = z.strictObject({

@@ -17,6 +17,7 @@ import type { EngineParts } from "./parts.ts";
 import type { Payload } from "./payload.ts";
 import { newEvent } from "./plan.ts";
 import type { OrchestratorMessage, RunInput } from "./ports/queue.ts";
+import { WEBHOOK_BASE_URL } from "./run.ts";
 
 export interface StartRequest {
   readonly tenantId: TenantId;
@@ -39,6 +40,8 @@ export interface StartResult {
   readonly isNew: boolean;
 }
 
+/** Stands for the tenant in the setting `webhookBaseUrl`. */
+const TENANT_PLACE = "{tenant}";
 const SEED_BYTES = 32;
 const RANDOM_BYTES = 10;
 
@@ -49,15 +52,14 @@ export async function startRun(parts: EngineParts, request: StartRequest): Promi
   const runId = await runIdFor(parts, request, createdAt);
   const run = { tenantId, runId };
   const seed = parts.random.bytes(SEED_BYTES);
+  const context = contextOf(parts, request);
   const event = newEvent("run_created", null, {
     deploymentId: bundleHashOf(deploymentId),
     workflowName,
     input,
     seed,
     ...(attributes === undefined ? {} : { attributes: { ...attributes } }),
-    ...(request.executionContext === undefined
-      ? {}
-      : { executionContext: { ...request.executionContext } }),
+    ...context,
   });
   const message = startMessage(run, {
     workflowName,
@@ -66,6 +68,7 @@ export async function startRun(parts: EngineParts, request: StartRequest): Promi
     seed,
     createdAt,
     ...(attributes === undefined ? {} : { attributes }),
+    ...context,
   });
   let end = (): void => undefined;
   try {
@@ -85,6 +88,22 @@ export async function startRun(parts: EngineParts, request: StartRequest): Promi
   } finally {
     end();
   }
+}
+
+/** What a run keeps for life of how the platform was set up when it began. */
+function contextOf(
+  { settings }: EngineParts,
+  { tenantId, executionContext }: StartRequest,
+): { executionContext?: Record<string, string> } {
+  const { webhookBaseUrl } = settings;
+  if (webhookBaseUrl === null && executionContext === undefined) return {};
+  const base = webhookBaseUrl?.replace(TENANT_PLACE, encodeURIComponent(tenantId));
+  return {
+    executionContext: {
+      ...(base === undefined ? {} : { [WEBHOOK_BASE_URL]: base }),
+      ...executionContext,
+    },
+  };
 }
 
 /** The run's first message; a large input stays in the log alone. */

@@ -9,6 +9,7 @@
 import { SPEC_VERSION } from "./events.ts";
 import type { NewEventOf } from "./events.ts";
 import type { DeliveryMeta, OrchestratorMessage, RunInput } from "./ports/queue.ts";
+import { WEBHOOK_BASE_URL } from "./run.ts";
 import type { RunBirth } from "./run.ts";
 
 /** What a fresh run's log holds, from its message; null: the log is to be read (E117). */
@@ -22,13 +23,15 @@ export function freshInput(message: OrchestratorMessage, meta: DeliveryMeta): Ru
 }
 
 export function birthOfInput(input: RunInput): RunBirth {
-  const { workflowName, deploymentId, seed, createdAt } = input;
-  return { workflowName, deploymentId, seed, createdAt, specVersion: SPEC_VERSION };
+  const { workflowName, deploymentId, seed, createdAt, executionContext } = input;
+  const webhookBaseUrl = executionContext?.[WEBHOOK_BASE_URL] ?? null;
+  const specVersion = SPEC_VERSION;
+  return { workflowName, deploymentId, seed, createdAt, specVersion, webhookBaseUrl };
 }
 
 /** The event that a start made its run by. */
 export function createdByInput(input: RunInput): NewEventOf<"run_created"> {
-  const { workflowName, deploymentId, seed, createdAt, attributes } = input;
+  const { workflowName, deploymentId, seed, createdAt, attributes, executionContext } = input;
   return {
     eventType: "run_created",
     correlationId: null,
@@ -38,6 +41,7 @@ export function createdByInput(input: RunInput): NewEventOf<"run_created"> {
       input: input.input,
       seed,
       ...(attributes === undefined ? {} : { attributes: { ...attributes } }),
+      ...(executionContext === undefined ? {} : { executionContext: { ...executionContext } }),
     },
     occurredAt: createdAt,
     specVersion: SPEC_VERSION,

@@ -14,16 +14,15 @@ import { nextDueMs } from "./waits.ts";
 
 /** Waits until a body ends, something lands in the log, a wait is due, or time is up. */
 export async function awaitProgress(state: DeliveryState): Promise<void> {
-  if (isPastDeadline(state)) {
-    // Nothing new begins; what runs is waited for.
-    await state.progress.wait(null);
-    return;
-  }
   await armOwned(state);
   await state.feed.start(state.log.topSlot);
   if (state.feed.hasNews) return;
   const due = nextDueMs(state.log.waits.values());
-  await state.progress.wait(due === null ? state.deadlineMs : Math.min(due, state.deadlineMs));
+  // Past the deadline nothing new begins in place; what runs is waited for, however long.
+  const deadlineMs = isPastDeadline(state) ? null : state.deadlineMs;
+  const untilMs =
+    due === null || deadlineMs === null ? (due ?? deadlineMs) : Math.min(due, deadlineMs);
+  await state.progress.wait(untilMs);
 }
 
 /**
@@ -38,7 +37,8 @@ export async function awaitCpu(state: DeliveryState): Promise<"go on" | Ending |
     return { kind: "deferred", reason, afterMs: waitMs, counted: false };
   }
   await armOwned(state);
-  await state.progress.wait(Math.min(nowMs(state) + waitMs, state.deadlineMs));
+  const untilMs = nowMs(state) + waitMs;
+  await state.progress.wait(isPastDeadline(state) ? untilMs : Math.min(untilMs, state.deadlineMs));
   return null;
 }
 

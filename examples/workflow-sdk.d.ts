@@ -14,6 +14,7 @@ declare module "workflow" {
   export interface HookOptions {
     token?: string;
     metadata?: unknown;
+    experimental_minRetention?: number | string;
     experimental_force?: boolean;
   }
   export interface RequestWithResponse extends Request {

@@ -128,6 +128,7 @@ class PlacedSandbox implements WholeSandbox {
         workflowName: request.workflowName,
         seed: request.seed,
         createdAt: request.createdAt,
+        baseUrl: request.baseUrl ?? null,
         limits,
         image:
           image === undefined

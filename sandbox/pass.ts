@@ -140,6 +140,7 @@ export class ResidentHeap {
       runId: order.runId,
       workflowName: order.workflowName,
       createdAt: order.createdAt,
+      baseUrl: order.baseUrl,
       seed: Buffer.from(order.seed).toString("hex"),
       payloadBytesMax: limits.payloadBytesMax,
       openOperationsMax: limits.openOperationsMax,

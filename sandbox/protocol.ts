@@ -37,6 +37,8 @@ export type GuestCommand =
       readonly workflowName: string;
       /** Epoch ms: the guest clock's first reading and the time part of ids. */
       readonly createdAt: number;
+      /** Where addresses of webhooks begin; null: they have none. */
+      readonly baseUrl: string | null;
       /** 32 bytes as hexadecimal digits. */
       readonly seed: string;
       /** Above it, a value refuses to be encoded. */

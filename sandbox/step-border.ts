@@ -116,8 +116,8 @@ function callIn(value: unknown): StepCall {
       return { k: "attributes", n, changes: changesIn(changes) };
     }
     case "watch_abort": {
-      const { stream } = fields(value, ["k", "n", "stream"]);
-      return { k: "watch_abort", n, stream: nameIn(stream) };
+      const { stream, run } = fields(value, ["k", "n", "stream", "run"]);
+      return { k: "watch_abort", n, stream: nameIn(stream), run: nameIn(run) };
     }
     default:
       throw new Violation("a call is of a known kind");

@@ -5,7 +5,7 @@
  * S22  A call is settled at most once, never after it was cancelled or the attempt ended.
  */
 import { assertNever } from "../engine/assert.ts";
-import { runOfStream } from "../engine/ids.ts";
+import { runIdOf, runOfStream } from "../engine/ids.ts";
 import type { RunRef } from "../engine/ids.ts";
 import { bytesOfChunk, chunkOfBytes, payloadOfText, textOfPayload } from "../engine/payload.ts";
 import { PLATFORM_CALLS } from "../engine/ports/access.ts";
@@ -30,6 +30,8 @@ export interface StepCallsParts {
   /** `payloadText`: what the call is settled with; if not `ok`, an error. */
   settle(n: number, ok: boolean, payloadText: string | null): void;
 }
+
+type WatchAbort = Extract<StepCall, { k: "watch_abort" }>;
 
 export class StepCalls {
   readonly #parts: StepCallsParts;
@@ -118,7 +120,7 @@ export class StepCalls {
       case "api":
         return this.#callPlatform(call.n, call.op, call.args);
       case "watch_abort":
-        return this.#answer(call.n, (signal) => this.#abortOf(call.stream, signal));
+        return this.#answer(call.n, (signal) => this.#abortOf(call, signal));
       default:
         return assertNever(call);
     }
@@ -164,9 +166,9 @@ export class StepCalls {
   }
 
   /** Waits for the one chunk of a signal's stream: the reason. */
-  async #abortOf(name: string, signal: AbortSignal): Promise<string> {
-    const { access, run } = this.#parts;
-    const page = await access.streams.read({ runId: run.runId, name }, 0, signal);
+  async #abortOf({ stream: name, run }: WatchAbort, signal: AbortSignal): Promise<string> {
+    const place = { runId: runIdOf(run), name };
+    const page = await this.#parts.access.streams.read(place, 0, signal);
     const [reason] = page.chunks;
     if (reason === undefined) throw new Error("the signal's run is over");
     return textOfPayload(reason);

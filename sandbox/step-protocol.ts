@@ -111,8 +111,13 @@ export type StepCall =
       readonly n: number;
       readonly changes: readonly { readonly key: string; readonly value: string | null }[];
     }
-  /** Settled once the named signal is aborted, with devalue text of the reason. */
-  | { readonly k: "watch_abort"; readonly n: number; readonly stream: string };
+  /** Settled once the named signal of that run is aborted, with devalue text of the reason. */
+  | {
+      readonly k: "watch_abort";
+      readonly n: number;
+      readonly stream: string;
+      readonly run: string;
+    };
 
 export interface FetchAnswer {
   readonly status: number;

@@ -62,6 +62,7 @@ export interface OpenOrder {
   readonly workflowName: string;
   readonly seed: Uint8Array;
   readonly createdAt: number;
+  readonly baseUrl: string | null;
   readonly limits: HeapLimits;
   readonly image: { readonly bytes: Uint8Array; readonly binding: SnapshotBinding } | null;
 }

@@ -70,9 +70,8 @@ export class HostSteps implements StepRunner {
   }
 
   async traitsOf(run: RunRef, deploymentId: string, stepName: string): Promise<StepTraits | null> {
-    if (PLATFORM_STEPS.has(stepName)) {
-      return { maxRetries: platformRetries(stepName) ?? MAX_RETRIES_DEFAULT };
-    }
+    const platform = platformRetries(stepName);
+    if (platform !== null) return { maxRetries: platform };
     const found = await this.#find(run, deploymentId, stepName);
     if (found === null) return null;
     const wanted = found.body.maxRetries;

@@ -9,6 +9,7 @@
  * T26  A signal of the workflow fires in the body when any holder aborts it, and when the attempt is
  *      told to end.
  */
+import { randomUUID } from "node:crypto";
 import { runIdOf, runOfStream } from "../engine/ids.ts";
 import { STREAM_FLUSH_MS } from "../engine/limits.ts";
 import { bytesOfChunk, chunkOfBytes } from "../engine/payload.ts";
@@ -45,7 +46,7 @@ export class HostValues implements LiveValues {
   readonly #ended = new AbortController();
   #realm: HostRealm = PLAIN_REALM;
   readonly #signals: AbortSignal[] = [];
-  #made = 0;
+  /** To a stream, or to those who hold a signal. */
   #hasWritten = false;
 
   constructor(attempt: StepAttempt, codec: HostCodec) {
@@ -58,7 +59,7 @@ export class HostValues implements LiveValues {
     this.#realm = realm;
   }
 
-  /** True once all that the body wrote to streams has landed; false if that goes on. */
+  /** True once all that the body wrote and aborted has landed; false if that goes on. */
   async flushed(): Promise<boolean> {
     if (!this.#hasWritten) return true;
     const untilMs = Date.now() + STREAM_FLUSH_MS;
@@ -187,8 +188,9 @@ export class HostValues implements LiveValues {
     const known = this.#data.get(stream);
     if (known !== undefined) return known;
     if (stream.locked) throw this.#refusal("a stream that is being read cannot leave the step");
-    const { run, stepId, attempt } = this.#attempt;
-    const name = `strm_${ulidOf(run.runId)}_${ulidOf(stepId)}_${attempt}_${this.#made++}`;
+    const { run, stepId } = this.#attempt;
+    // Of its own for each body: an attempt that was cut short is made again under its number.
+    const name = `strm_${ulidOf(run.runId)}_${ulidOf(stepId)}_${randomUUID()}`;
     const place = { runId: run.runId, name };
     this.#attempt.access.track(stream.pipeTo(this.writable(place)));
     const data = { ...place, startIndex: 0, framing: "framed-v1" };
@@ -208,29 +210,32 @@ export class HostValues implements LiveValues {
   }
 
   #controllerOf(data: Data): AbortController {
-    const { streamName, hookToken } = data;
-    if (typeof streamName !== "string" || typeof hookToken !== "string") {
+    const { streamName, hookToken, runId } = data;
+    const isNamed = typeof streamName === "string" && typeof hookToken === "string";
+    if (!isNamed || typeof runId !== "string") {
       throw this.#refusal("a signal in a payload has no names");
     }
+    const names = { streamName, hookToken, runId };
     const controller = new AbortController();
     const fire = controller.abort.bind(controller);
-    this.#data.set(controller.signal, { streamName, hookToken });
+    this.#data.set(controller.signal, names);
     this.#signals.push(controller.signal);
     if (data["aborted"] === true) fire(data["reason"]);
-    else this.#watch(streamName, fire);
+    else this.#watch({ runId: runIdOf(runId), name: streamName }, fire);
     controller.abort = (reason?: unknown) => {
       if (controller.signal.aborted) return;
       fire(reason);
-      const payload = { reason: controller.signal.reason as unknown };
-      this.#attempt.access.track(this.call("resumeHook", [hookToken, payload]));
+      this.#hasWritten = true;
+      const told = { ...names, reason: controller.signal.reason as unknown };
+      this.#attempt.access.track(this.call("abort", [told]));
     };
     return controller;
   }
 
-  #watch(name: string, fire: (reason?: unknown) => void): void {
-    const { signal, run, access } = this.#attempt;
+  #watch(place: StreamPlace, fire: (reason?: unknown) => void): void {
+    const { signal, access } = this.#attempt;
     signal.addEventListener("abort", () => fire(signal.reason), { signal: this.#ended.signal });
-    void access.streams.read({ runId: run.runId, name }, 0, this.#ended.signal).then(
+    void access.streams.read(place, 0, this.#ended.signal).then(
       ({ chunks: [chunk] }) => {
         if (chunk !== undefined) fire(this.#codec.decode(chunk, this.#realm));
       },

@@ -16,14 +16,19 @@ export const PLATFORM_STEPS: ReadonlyMap<string, PlatformCall> = new Map<string,
   [BUILTIN_STEPS.runCancel, "runCancel"],
   [BUILTIN_STEPS.runWakeUp, "runWakeUp"],
   [BUILTIN_STEPS.abort, "abort"],
+  [BUILTIN_STEPS.followSignal, "followSignal"],
   [BUILTIN_STEPS.respondWith, "respondWith"],
 ]);
 
 /** A run may wait for another's end for as long as that takes; each look is an attempt. */
 const LOOKS_MAX = Number.MAX_SAFE_INTEGER - 1;
+/** What a platform could not carry out just now is not the tenant's failure. */
+const RETRIES_MAX = 30;
 
+/** Null: it is no step of the platform's. */
 export function platformRetries(stepName: string): number | null {
-  return stepName === BUILTIN_STEPS.runField ? LOOKS_MAX : null;
+  if (!PLATFORM_STEPS.has(stepName)) return null;
+  return stepName === BUILTIN_STEPS.runField ? LOOKS_MAX : RETRIES_MAX;
 }
 
 /** Asked again, the platform would say the same: whatever the caller did, or who it asked about. */

@@ -45,6 +45,7 @@ const orchestratorMessage = z.strictObject({
       input: payload,
       seed: payload,
       attributes: z.record(z.string(), z.string()).optional(),
+      executionContext: z.record(z.string(), z.string()).optional(),
       createdAt: epochMs,
     })
     .optional(),

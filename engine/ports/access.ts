@@ -47,8 +47,11 @@ export const PLATFORM_CALLS = [
   "resumeHook",
   /** (token) → {runId, hookId, token, metadata} */
   "getHookByToken",
-  /** ({hookToken, streamName, reason}): tells the steps that hold the signal */
+  /** ({hookToken, streamName, runId, reason}): tells all who hold the signal */
   "abort",
+  /** ({hookToken, streamName, runId}, token) → {reason} if it is aborted, else null; from now on
+   *  the hook of that token is told as well */
+  "followSignal",
   /** (The WritableStream of a Request that a manual webhook received, Response) */
   "respondWith",
 ] as const;

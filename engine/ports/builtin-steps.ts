@@ -13,8 +13,10 @@ export const BUILTIN_STEPS = {
   runCancel: "__builtin_run_cancel",
   /** (runId, {correlationIds}) → {stoppedCount} */
   runWakeUp: "__builtin_run_wake_up",
-  /** ({hookToken, streamName, reason}): tells the steps that hold the signal */
+  /** ({hookToken, streamName, runId, reason}): tells all who hold the signal */
   abort: "__builtin_abort",
+  /** ({hookToken, streamName, runId}, token of the hook that is to be told) → {reason} or null */
+  followSignal: "__builtin_follow_signal",
   /** (The WritableStream of a Request that a manual webhook received, Response) */
   respondWith: "__builtin_respond_with",
   responseJson: "__builtin_response_json",

@@ -23,6 +23,7 @@ export interface RunInput {
   readonly input: Payload;
   readonly seed: Payload;
   readonly attributes?: Readonly<Record<string, string>>;
+  readonly executionContext?: Readonly<Record<string, string>>;
   /** The `createdAt` of `run_created`, epoch ms. */
   readonly createdAt: number;
 }

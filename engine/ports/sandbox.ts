@@ -165,6 +165,8 @@ export interface HeapRequest {
   readonly seed: Uint8Array;
   /** The `createdAt` of `run_created`: the time part of the run's ids. */
   readonly createdAt: number;
+  /** Where addresses of webhooks begin; absent: they have none. */
+  readonly baseUrl?: string;
   readonly limits: HeapLimits;
   /** Of the CPU, next to other tenants' heaps; 1 if absent. */
   readonly cpuWeight?: number;

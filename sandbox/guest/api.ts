@@ -70,7 +70,7 @@ export function workflowMetadata(guest: Guest): object {
     workflowRunId: run.runId,
     // Fixed before the first delivery, so every replay reads the same.
     workflowStartedAt: new DateConstructor(run.createdAt),
-    url: run.baseUrl,
+    url: run.baseUrl ?? "",
     features: freeze({ encryption: true }),
   });
 }

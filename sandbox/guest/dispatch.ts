@@ -24,7 +24,7 @@ export function createDispatch(guest: Guest, run: WorkflowRun, registered: () =>
       workflowName: own(command, "workflowName") as string,
       createdAt,
       payloadBytesMax: own(command, "payloadBytesMax") as number,
-      baseUrl: (own(command, "baseUrl") as string | undefined) ?? "",
+      baseUrl: own(command, "baseUrl") as string | null,
     };
     guest.clock.start(createdAt);
     guest.random.seed(seed);

@@ -5,6 +5,9 @@
  * the controller can abort it, and a name under which the steps that hold it are told. An abort by
  * the workflow itself takes effect at the call, since the code decides it, and a step of the
  * library tells the holders.
+ *
+ * A signal of another run is followed: it has a system hook here as well, and a step of the library
+ * asks that run's side to resume it. Aborting it here tells that run as it tells steps.
  */
 import { BUILTIN_STEPS } from "./builtin-steps.ts";
 import { SerializationError } from "./errors.ts";
@@ -37,6 +40,8 @@ const TOKEN_SPACE = 1;
 interface Durable {
   readonly hookToken: string;
   readonly streamName: string;
+  /** The run that made it. */
+  readonly runId: string;
 }
 
 export interface AbortParts {
@@ -90,6 +95,7 @@ export function installDurableAbort(scope: object, parts: AbortParts): readonly 
 class DurableSignals {
   readonly #parts: AbortParts;
   readonly #durable = new WeakMapConstructor<object, Durable>();
+  /** Not aborted yet, of this run or another. */
   readonly #byToken = new MapConstructor<string, GuestAbortSignal>();
   #count = 0;
 
@@ -101,6 +107,7 @@ class DurableSignals {
     const durable = weakGet(this.#durable, signal) ?? this.#makeDurable(signal);
     const fields = addField(noFields(true), "streamName", durable.streamName);
     addField(fields, "hookToken", durable.hookToken);
+    addField(fields, "runId", durable.runId);
     addField(fields, "aborted", signal.aborted);
     return addField(fields, "reason", signal.reason);
   }
@@ -109,32 +116,52 @@ class DurableSignals {
     const fields = typeof data === "object" && data !== null ? data : createObject(null);
     const hookToken = own(fields, "hookToken");
     const streamName = own(fields, "streamName");
-    if (typeof hookToken !== "string" || typeof streamName !== "string") {
+    const runId = own(fields, "runId");
+    const isNamed = typeof hookToken === "string" && typeof streamName === "string";
+    if (!isNamed || typeof runId !== "string") {
       throw new SerializationError("an AbortSignal in a payload has no names");
     }
     const known = mapGet(this.#byToken, hookToken);
     if (known !== undefined) return known;
     const signal = GuestAbortSignal.make();
-    weakSet(this.#durable, signal, { hookToken, streamName });
+    const durable = { hookToken, streamName, runId };
+    weakSet(this.#durable, signal, durable);
     if (own(fields, "aborted") === true) signal.trip(own(fields, "reason"));
+    else if (runId !== runOf(this.#parts.guest).runId) this.#follow(signal, durable);
     return signal;
   }
 
   #makeDurable(signal: GuestAbortSignal): Durable {
-    const { guest } = this.#parts;
-    runOf(guest);
-    const name = `abrt_${guest.operations.ulidOf(TOKEN_SPACE, this.#count)}`;
-    this.#count += 1;
-    const durable = { hookToken: name, streamName: name };
+    const { runId } = runOf(this.#parts.guest);
+    const name = this.#newName();
+    const durable = { hookToken: name, streamName: name, runId };
     weakSet(this.#durable, signal, durable);
-    if (!signal.aborted) this.#connect(signal, durable);
+    if (!signal.aborted) this.#connect(signal, durable, name);
     return durable;
   }
 
-  #connect(signal: GuestAbortSignal, durable: Durable): void {
+  #newName(): string {
+    const name = `abrt_${this.#parts.guest.operations.ulidOf(TOKEN_SPACE, this.#count)}`;
+    this.#count += 1;
+    return name;
+  }
+
+  /** Hears of the abort of another run's signal, or that it has been. */
+  #follow(signal: GuestAbortSignal, durable: Durable): void {
+    const token = this.#newName();
+    const take = this.#connect(signal, durable, token);
+    const asked = this.#parts.steps.callBuiltin(BUILTIN_STEPS.followSignal, [durable, token]);
+    const takeEarlier = (found: unknown): void => {
+      if (found !== null) take(found);
+    };
+    void promiseThen(asked, takeEarlier, () => undefined);
+  }
+
+  /** Ties the signal to a hook of this run; returns what aborts it in the name of others. */
+  #connect(signal: GuestAbortSignal, durable: Durable, token: string): (payload: unknown) => void {
     const { guest, steps } = this.#parts;
     const request = {
-      token: durable.hookToken,
+      token,
       metadata: null,
       webhook: false,
       system: true,
@@ -145,6 +172,7 @@ class DurableSignals {
     mapSet(this.#byToken, durable.hookToken, signal);
     let isFromOutside = false;
     const take = (payload: unknown): void => {
+      if (signal.aborted) return;
       isFromOutside = true;
       const isFields = typeof payload === "object" && payload !== null;
       signal.trip(isFields ? own(payload, "reason") : payload);
@@ -155,8 +183,10 @@ class DurableSignals {
       hook.dispose();
       // Whoever aborted through the hook has told the holders.
       if (isFromOutside) return;
+      const said = guest.farewells.begin();
       const told = steps.callBuiltin(BUILTIN_STEPS.abort, [{ ...durable, reason }]);
-      void promiseThen(told, undefined, () => undefined);
+      void promiseThen(told, said, said);
     });
+    return take;
   }
 }

@@ -4,6 +4,7 @@ import type { Console } from "./console.ts";
 import { decode } from "./decode.ts";
 import { encode } from "./encode.ts";
 import { NotAvailableError, SerializationError } from "./errors.ts";
+import type { Farewells } from "./farewells.ts";
 import type { HookState } from "./hooks.ts";
 import type { Operations, Settle } from "./operations.ts";
 import { PromiseConstructor, isError, stringSlice } from "./primordials.ts";
@@ -16,8 +17,8 @@ export interface RunFacts {
   /** Epoch ms. */
   readonly createdAt: number;
   readonly payloadBytesMax: number;
-  /** Where the webhook route of this deployment begins, or the empty text. */
-  readonly baseUrl: string;
+  /** Where addresses of webhooks begin; null: they have none. */
+  readonly baseUrl: string | null;
 }
 
 export interface Guest {
@@ -28,6 +29,7 @@ export interface Guest {
   readonly realm: Realm;
   /** Hooks that some code waited on at the last report or since, by id. */
   readonly watched: Map<string, HookState>;
+  readonly farewells: Farewells;
   /** Null until the heap has its run. */
   run: RunFacts | null;
 }

@@ -9,6 +9,7 @@ import { createClock, installClock } from "./clock.ts";
 import { createConsole, installConsole } from "./console.ts";
 import type { Dispatch } from "./dispatch.ts";
 import type { Guest } from "./guest.ts";
+import { Farewells } from "./farewells.ts";
 import { installSmallGlobals, lockDown } from "./lockdown.ts";
 import { Operations } from "./operations.ts";
 import {
@@ -80,6 +81,7 @@ export function boot(hostCall: HostCall): Dispatch {
     console: createConsole(),
     realm,
     watched: new MapConstructor(),
+    farewells: new Farewells(),
     run: null,
   };
   const calls = new HostCalls(realm, (kind) => {
@@ -199,7 +201,7 @@ class StepHeap {
       workflowName: command.workflowName,
       createdAt: command.runStartedAt,
       payloadBytesMax: command.payloadBytesMax,
-      baseUrl: "",
+      baseUrl: null,
     };
     this.guest.clock.start(command.now);
     this.guest.random.seed(command.seed);

@@ -4,6 +4,7 @@
  * The token is always the library's: it is all that keeps strangers out. The reply is fixed when
  * the webhook is made, or given by the workflow for each request.
  */
+import { NotAvailableError } from "./errors.ts";
 import { runOf, textOfValue } from "./guest.ts";
 import type { Guest } from "./guest.ts";
 import { hookHandle } from "./hook-handle.ts";
@@ -17,6 +18,13 @@ export interface WebhookOptions {
   /** A Response to send at once, or "manual"; absent: 202 with an empty body. */
   readonly respondWith?: unknown;
   readonly metadata?: unknown;
+}
+
+function refuseUrl(): never {
+  throw new NotAvailableError(
+    "this run's webhooks have no public address: the platform set no base URL for webhooks when " +
+      "the run began; use the webhook's token",
+  );
 }
 
 export function createCreateWebhook(
@@ -50,7 +58,12 @@ export function createCreateWebhook(
       runHandleOf,
     );
     const handle = hookHandle(state, disposeSymbol);
-    defineFixed(handle, "url", `${runOf(guest).baseUrl}${WEBHOOK_PATH}${token}`);
+    const { baseUrl } = runOf(guest);
+    if (baseUrl === null) {
+      Object.defineProperty(handle, "url", { get: refuseUrl, enumerable: true });
+    } else {
+      defineFixed(handle, "url", `${baseUrl}${WEBHOOK_PATH}${token}`);
+    }
     return handle;
   };
 }

@@ -17,19 +17,19 @@ export function createWorkflowRun(guest: Guest, registered: Map<string, unknown>
   let begun = false;
   let done: Done | null = null;
 
-  function fail(error: unknown, code: string): void {
-    done = { ok: false, text: textOfThrown(guest, error), code };
-  }
-
   async function call(workflow: (...args: unknown[]) => unknown, argsText: string): Promise<void> {
     try {
       const args = decode(argsText, guest.realm);
       if (!isArray(args))
         throw new TypeErrorConstructor("a workflow's input is a list of arguments");
       const output = await (apply(workflow, undefined, args) as Promise<unknown>);
-      done = { ok: true, text: textOfValue(guest, output, "workflow return value"), code: null };
+      const text = textOfValue(guest, output, "workflow return value");
+      await guest.farewells.said();
+      done = { ok: true, text, code: null };
     } catch (error) {
-      fail(error, "USER_ERROR");
+      const text = textOfThrown(guest, error);
+      await guest.farewells.said();
+      done = { ok: false, text, code: "USER_ERROR" };
     }
   }
 
@@ -41,7 +41,8 @@ export function createWorkflowRun(guest: Guest, registered: Map<string, unknown>
       const workflow = mapGet(registered, workflowName);
       if (typeof workflow !== "function") {
         const message = `the bundle has no workflow ${jsonOf(workflowName)}`;
-        fail(new WorkflowNotRegisteredError(message), "RUNTIME_ERROR");
+        const text = textOfThrown(guest, new WorkflowNotRegisteredError(message));
+        done = { ok: false, text, code: "RUNTIME_ERROR" };
         return;
       }
       void call(workflow as (...args: unknown[]) => unknown, argsText);

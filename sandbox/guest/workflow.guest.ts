@@ -12,6 +12,7 @@ import { registeredIn } from "./classes.ts";
 import { createClock, installClock } from "./clock.ts";
 import { createConsole, installConsole } from "./console.ts";
 import { createDispatch } from "./dispatch.ts";
+import { Farewells } from "./farewells.ts";
 import type { Dispatch } from "./dispatch.ts";
 import { errorExports } from "./errors.ts";
 import type { Guest } from "./guest.ts";
@@ -77,6 +78,7 @@ export function boot(hostCall: HostCall): Dispatch {
     console: createConsole(),
     realm,
     watched: new MapConstructor(),
+    farewells: new Farewells(),
     run: null,
   };
   installClock(scope, guest.clock);

@@ -1,7 +1,7 @@
 /** A tenant's project whose workflows and steps reach outside of themselves in every way there is. */
 export const OUTSIDE_SOURCE = `
 import { createHook, createWebhook, fetch, getWritable, setAttributes, sleep } from "workflow";
-import { getRun, resumeHook, start } from "workflow/api";
+import { getHookByToken, getRun, resumeHook, start } from "workflow/api";
 
 async function write(out, chunks, isLast) {
   "use step";
@@ -176,6 +176,71 @@ export async function abortedByStep() {
   return [first, controller.signal.aborted, controller.signal.reason, await untilAborted(controller.signal)];
 }
 
+export async function listens(signal) {
+  "use workflow";
+  const told = untilAborted(signal);
+  if (!signal.aborted) await new Promise((resolve) => signal.addEventListener("abort", resolve));
+  return [await told, signal.aborted, signal.reason, await untilAborted(signal)];
+}
+
+export async function abortsChild(isEarly) {
+  "use workflow";
+  const controller = new AbortController();
+  await keep(controller.signal);
+  if (isEarly) controller.abort("parent says so");
+  const child = await start(listens, [controller.signal]);
+  if (!isEarly) {
+    await untilStarted(child);
+    controller.abort("parent says so");
+  }
+  return child.returnValue;
+}
+
+async function keep() {
+  "use step";
+}
+
+async function untilStarted(run) {
+  "use step";
+  if ((await run.status) === "pending") throw new Error("not yet");
+}
+
+export async function aborts(controller) {
+  "use workflow";
+  controller.abort("child says so");
+  return controller.signal.aborted;
+}
+
+export async function abortedByChild() {
+  "use workflow";
+  const controller = new AbortController();
+  const told = untilAborted(controller.signal);
+  const child = await start(aborts, [controller]);
+  const isAborted = await child.returnValue;
+  return [await told, controller.signal.reason, isAborted];
+}
+
+async function lookUp(token) {
+  "use step";
+  const seen = [];
+  for (const ask of [() => resumeHook(token, { reason: "forged" }), () => getHookByToken(token)]) {
+    await ask().then(() => seen.push("found"), (error) => seen.push(error.name));
+  }
+  return seen;
+}
+
+export async function guardsSignal(token) {
+  "use workflow";
+  const controller = new AbortController();
+  const told = untilAborted(controller.signal);
+  const hook = createHook({ token });
+  const known = await hook;
+  const seen = await lookUp(known);
+  const before = controller.signal.aborted;
+  controller.abort("own");
+  return [seen, before, await told];
+}
+
 async function send(token, payload) {
   "use step";
   await resumeHook(token, payload);
@@ -235,6 +300,12 @@ export async function webhook(kind) {
   if (kind === "manual") await request.respondWith(new Response("you said " + body, { status: 200 }));
   if (kind === "streamed") return answer(request);
   return [request.method, body];
+}
+
+export async function address() {
+  "use workflow";
+  const { url, token } = createWebhook();
+  return [url, token];
 }
 
 async function answer(request) {

@@ -26,7 +26,11 @@ describe.each(FORMS)("steps $form", ({ steps }) => {
   beforeAll(async () => {
     embedded = await Embedded.open(
       { "workflows/outside.js": OUTSIDE_SOURCE },
-      { quotas: { ...EMBEDDED_QUOTAS, streamBytesPerRunMax: 1_000_000 }, steps },
+      {
+        quotas: { ...EMBEDDED_QUOTAS, streamBytesPerRunMax: 1_000_000 },
+        settings: { webhookBaseUrl: "https://hooks.example/of/{tenant}" },
+        steps,
+      },
     );
   });
   afterAll(async () => {
@@ -114,6 +118,38 @@ describe.each(FORMS)("steps $form", ({ steps }) => {
         `at once: ${reason}`,
       ]);
     });
+
+    it.each([false, true])(
+      "is fired in a run that it was passed to, and in its steps (before its start: %s)",
+      async (isEarly) => {
+        const reason = "parent says so";
+        const told = isEarly ? "at once" : "told";
+        const output = await outputOf("abortsChild", isEarly);
+        expect(output).toEqual([`${told}: ${reason}`, true, reason, `at once: ${reason}`]);
+      },
+    );
+
+    it("is fired by a run that its controller was passed to", async () => {
+      const reason = "child says so";
+      expect(await outputOf("abortedByChild")).toEqual([`told: ${reason}`, reason, true]);
+    });
+
+    it("has a hook that no client, webhook or step can find by its token", async () => {
+      const run = await baton().start("guardsSignal", ["guard"]);
+      await expect.poll(() => holderOf("guard")).toBe(run.runId);
+      const token = await signalTokenOf(run);
+      const known = { tenantId: run.tenantId };
+      await expect(baton().resumeHook(token, { reason: "forged" }, known)).rejects.toMatchObject({
+        code: "HOOK_NOT_FOUND",
+      });
+      const request = new Request("http://host/hook", { method: "POST", body: "forged" });
+      await expect(baton().resumeWebhook(token, request)).rejects.toMatchObject({
+        code: "HOOK_NOT_FOUND",
+      });
+      await baton().resumeHook("guard", token);
+      const seen = ["HookNotFoundError", "HookNotFoundError"];
+      expect(await run.returnValue()).toEqual([seen, false, "told: own"]);
+    });
   });
 
   describe("a hook", () => {
@@ -151,6 +187,13 @@ describe.each(FORMS)("steps $form", ({ steps }) => {
       const request = new Request("http://host/hook", { method: "POST", body });
       return { run, token, response: await baton().resumeWebhook(token, request) };
     };
+
+    it("has an address below the base URL that was set when its run began", async () => {
+      const run = await baton().start("address", []);
+      const [url, token] = (await run.returnValue()) as [string, string];
+      const path = "/of/default/.well-known/workflow/v1/webhook/";
+      expect(url).toBe(`https://hooks.example${path}${token}`);
+    });
 
     it("answers 202 with nothing by default, and the workflow reads the request", async () => {
       const { run, response } = await send("default", "hello");
@@ -233,6 +276,15 @@ describe.each(FORMS)("steps $form", ({ steps }) => {
     });
   });
 });
+
+/** The token of the one system hook that the run has open. */
+async function signalTokenOf(run: Run): Promise<string> {
+  const store = baton().world.forTenant(tenantIdOf(run.tenantId));
+  const { hooks } = await store.openEntities(runIdOf(run.runId));
+  const [system] = hooks.filter(({ isSystem }) => isSystem);
+  const [token] = JSON.parse(new TextDecoder().decode(system?.token).slice(4)) as [string];
+  return token;
+}
 
 async function firstOf(run: Run): Promise<[string]> {
   const { value } = await run.getReadable().getReader().read();

@@ -213,6 +213,8 @@ export function program(of: Program, doing: Doing = {}) {
       payloads: (doing.payloads ?? []).map((payload, i) => ({ ...payload, value: `p${i}` })),
       cancelAfterMs: doing.cancelAfterMs ?? null,
       wakeAfterMs: doing.wakeAfterMs ?? null,
+      webhookStatus: null,
+      reads: false,
     },
     expected: null,
     creations: null,

@@ -2,15 +2,25 @@
  * Bodies of steps in a simulation: they take virtual time, do what their arguments say, and are
  * recorded, so that the oracle knows how often each ran and for which owner.
  */
-import { parse, stringify } from "devalue";
-import { errorPayload, payloadOfText, textOfPayload } from "../../engine/payload.ts";
+import { stringify } from "devalue";
+import { errorPayload, payloadOfText } from "../../engine/payload.ts";
+import type { RunRef } from "../../engine/ids.ts";
 import type { Clock } from "../../engine/ports/host.ts";
 import type { StepAttempt, StepOutcome, StepRunner } from "../../engine/ports/steps.ts";
 import type { BodyRecord } from "./observation.ts";
+import { OUTSIDE_BODIES, argumentsIn, resultText } from "./outside-bodies.ts";
+import type { Done } from "./outside-bodies.ts";
+import { canaryOf } from "./simulated-tenants.ts";
 import type { Plan } from "./workflows/steps.ts";
 
 /** Retries that each simulated step asks for; the same as its source says. */
-const MAX_RETRIES: Readonly<Record<string, number>> = { act: 30, brittle: 2, once: 0, take: 3 };
+const MAX_RETRIES: Readonly<Record<string, number>> = {
+  act: 30,
+  brittle: 2,
+  once: 0,
+  take: 3,
+  ...Object.fromEntries(Object.keys(OUTSIDE_BODIES).map((name) => [name, 30])),
+};
 
 export interface BodiesOptions {
   readonly clock: Clock;
@@ -21,6 +31,8 @@ export interface BodiesOptions {
   serial(): number;
   /** True: this attempt is cut short by something that is not its own doing. */
   isInterrupted(stepName: string, label: string): boolean;
+  /** A token that a body of the run was told. */
+  mention(run: RunRef, token: string): void;
 }
 
 export function simulatedBodies(options: BodiesOptions): StepRunner {
@@ -35,7 +47,7 @@ export function simulatedBodies(options: BodiesOptions): StepRunner {
 
 async function run(attempt: StepAttempt, options: BodiesOptions): Promise<StepOutcome> {
   const { clock } = options;
-  const [canary, label, plan] = argumentsOf(attempt);
+  const [canary, label, plan, given] = argumentsIn(attempt) as [string, string, Plan, object];
   const body: BodyRecord = {
     ref: attempt.run,
     stepId: attempt.stepId,
@@ -45,6 +57,7 @@ async function run(attempt: StepAttempt, options: BodiesOptions): Promise<StepOu
     attempt: attempt.attempt,
     owner: options.owner,
     startedAtMs: clock.now(),
+    wrote: [],
     end: "cut",
   };
   options.record(body);
@@ -65,12 +78,35 @@ async function run(attempt: StepAttempt, options: BodiesOptions): Promise<StepOu
     body.end = "failed";
     return failure(attempt, label, plan, clock.now());
   }
+  const outside = OUTSIDE_BODIES[body.stepName];
+  if (outside !== undefined) {
+    const serial = options.serial();
+    const mention = (token: string) => options.mention(attempt.run, token);
+    const doing = { attempt, body, plan, given: { ...given }, serial, clock, mention };
+    return outsideOutcome(attempt, body, outside(doing));
+  }
   body.end = "completed";
   const padding = "·".repeat(plan.size ?? 0);
   return {
     kind: "completed",
     result: payloadOfText(stringify(`did ${label}#${options.serial()}${padding}`)),
   };
+}
+
+async function outsideOutcome(
+  attempt: StepAttempt,
+  body: BodyRecord,
+  doing: Promise<Done>,
+): Promise<StepOutcome> {
+  try {
+    const { value, isFlushing } = await doing;
+    body.end = "completed";
+    const result = payloadOfText(resultText(value));
+    return { kind: "completed", result, ...(isFlushing === undefined ? {} : { isFlushing }) };
+  } catch (error) {
+    body.end = attempt.signal.aborted ? "aborted" : "failed";
+    return failed(errorPayload("Error", String(error)), attempt.signal.aborted, null);
+  }
 }
 
 /** Waits `ms`; true if the attempt was aborted meanwhile. */
@@ -101,11 +137,37 @@ function failed(error: Uint8Array, isFatal: boolean, retryAt: number | null): St
   return { kind: "failed", error, isFatal, retryAt };
 }
 
-function argumentsOf(attempt: StepAttempt): [canary: string, label: string, plan: Plan] {
-  const input = parse(textOfPayload(attempt.input)) as { args: [string, string, Plan] };
-  return input.args;
-}
-
 export function shortName(stepName: string): string {
   return stepName.slice(stepName.lastIndexOf("/") + 1);
+}
+
+/** The platform's own steps: real ones, recorded and interrupted as the others. */
+export function platformBodies(steps: StepRunner, options: BodiesOptions): StepRunner {
+  const { clock, owner } = options;
+  return {
+    traitsOf: (run, deploymentId, stepName) => steps.traitsOf(run, deploymentId, stepName),
+    run: async (attempt) => {
+      const { stepName } = attempt;
+      const body: BodyRecord = {
+        ref: attempt.run,
+        stepId: attempt.stepId,
+        stepName,
+        label: stepName,
+        canary: canaryOf(attempt.run.tenantId),
+        attempt: attempt.attempt,
+        owner,
+        startedAtMs: clock.now(),
+        wrote: [],
+        end: "cut",
+      };
+      options.record(body);
+      if (options.isInterrupted(stepName, stepName)) {
+        body.end = "interrupted";
+        return { kind: "interrupted", reason: "the simulation replaced its thread" };
+      }
+      const outcome = await steps.run(attempt);
+      body.end = outcome.kind;
+      return outcome;
+    },
+  };
 }

@@ -27,6 +27,7 @@ const ENTRIES = [
   "failures.ts",
   "times.ts",
   "programs.ts",
+  "outside.ts",
 ];
 
 export async function buildSources(): Promise<SimulatedSources> {

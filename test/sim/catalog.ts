@@ -18,7 +18,19 @@ export interface Script {
   }[];
   readonly cancelAfterMs: number | null;
   readonly wakeAfterMs: number | null;
+  /** The status that a request to the run's webhook is answered with; null: none is made. */
+  readonly webhookStatus: number | null;
+  /** Reads the run's stream live. */
+  readonly reads: boolean;
 }
+
+const NOTHING_TO_DO: Script = {
+  payloads: [],
+  cancelAfterMs: null,
+  wakeAfterMs: null,
+  webhookStatus: null,
+  reads: false,
+};
 
 export interface Planned {
   readonly workflow: string;
@@ -39,6 +51,8 @@ interface Case {
   readonly hooks?: (draws: Draws) => readonly { hook: string; value: string }[];
   readonly cancels?: true;
   readonly wakes?: true;
+  readonly webhookStatus?: number;
+  readonly reads?: true;
   readonly expected?: (input: Input) => Expected;
 }
 
@@ -167,6 +181,70 @@ const CASES: Readonly<Record<string, Case>> = {
   cancelledOnItsWay: { file: "times", cancels: true },
 };
 
+/** Of `workflows/outside.ts`: what reaches other runs, streams, signals, webhooks, tokens. */
+const OUTSIDE_CASES: Readonly<Record<string, Case>> = {
+  parent: {
+    file: "outside",
+    expected: value(({ width, token }) => ({
+      dids: Array.from({ length: Math.min(width, 3) }, (_, i) => `did in-${token}/c${i}`),
+    })),
+  },
+  childCancelled: {
+    file: "outside",
+    expected: value(() => ({ caught: "WorkflowRunCancelledError", status: "cancelled" })),
+  },
+  abortedByWorkflow: { file: "outside", expected: value(() => ({ told: "told enough" })) },
+  abortedByStep: {
+    file: "outside",
+    expected: value(() => ({ told: "told aborter", reason: "aborter" })),
+  },
+  abortsChild: {
+    file: "outside",
+    expected: value(() => ({ told: "told family", reason: "family" })),
+  },
+  abortedByChild: {
+    file: "outside",
+    expected: value(() => ({ told: "told last words", reason: "last words" })),
+  },
+  writers: { file: "outside", reads: true, expected: value(() => ({ done: "did after" })) },
+  piped: {
+    file: "outside",
+    expected: value(({ width }) => ({ read: Array.from({ length: width }, (_, i) => i).join() })),
+  },
+  tagged: { file: "outside", expected: value(({ width }) => ({ width })) },
+  claimer: { file: "outside", hooks: one },
+  kept: {
+    file: "outside",
+    expected: value(() => ({ isMine: true, isTaken: true, isFree: true })),
+  },
+  webhookDefault: {
+    file: "outside",
+    webhookStatus: 202,
+    expected: value(() => ({ method: "POST" })),
+  },
+  webhookStatic: {
+    file: "outside",
+    webhookStatus: 204,
+    expected: value(() => ({ method: "POST" })),
+  },
+  webhookManual: {
+    file: "outside",
+    webhookStatus: 201,
+    expected: value(() => ({ method: "POST" })),
+  },
+};
+
+/** Runs that other runs start; of these nobody but their parents cancels one. */
+const CANCELLED_CHILDREN = ["sleeper", "victim"];
+
+/** A run that no client asked for: what a run of a client started. */
+export function plannedChild(workflow: string, input: Input): Planned {
+  const name = workflow.slice(workflow.lastIndexOf("/") + 1);
+  const isCancelled = CANCELLED_CHILDREN.includes(name);
+  const script = { ...NOTHING_TO_DO, cancelAfterMs: isCancelled ? 0 : null };
+  return { workflow, input, script, expected: null, creations: null };
+}
+
 function treeOf(width: number): string {
   let level = Array.from({ length: width }, (_, i) => `${i}`);
   while (level.length > 1) {
@@ -177,7 +255,11 @@ function treeOf(width: number): string {
   return level[0] ?? "";
 }
 
+const ALL_CASES: Readonly<Record<string, Case>> = { ...CASES, ...OUTSIDE_CASES };
 export const CASE_NAMES: readonly string[] = Object.keys(CASES);
+export const OUTSIDE_NAMES: readonly string[] = Object.keys(OUTSIDE_CASES);
+/** Their runs start others and wait for clients, so they are dear; few are drawn. */
+const OUTSIDE_CHANCE = 0.12;
 /** A fan-out this wide is drawn in at most one seed of a hundred. */
 const WIDE = 1_024;
 const WIDE_CHANCE = 0.004;
@@ -189,6 +271,7 @@ export interface Who {
 
 /** A run to start: half of them from the library, half random programs. */
 export function plannedRun(draws: Draws, who: Who): Planned {
+  if (draws.chance(OUTSIDE_CHANCE)) return plannedCase(draws, who, draws.pick(OUTSIDE_NAMES));
   return draws.chance(0.5) ? plannedCase(draws, who, draws.pick(CASE_NAMES)) : program(draws, who);
 }
 
@@ -198,7 +281,7 @@ export function plannedCase(
   name: string,
   fixed: Partial<Input> = {},
 ): Planned {
-  const found = CASES[name];
+  const found = ALL_CASES[name];
   if (found === undefined) throw new Error(`there is no workflow ${name}`);
   const [from, to] = found.width ?? [2, 6];
   const isWide = name === "fanOut" && draws.chance(WIDE_CHANCE);
@@ -232,7 +315,7 @@ function program(draws: Draws, who: Who): Planned {
   return {
     workflow: workflowId("programs", "runProgram"),
     input: { ...who, program },
-    script: { payloads, cancelAfterMs: null, wakeAfterMs: null },
+    script: { ...NOTHING_TO_DO, payloads },
     expected: expectation === null ? null : outcomeOf(expectation.result, who.canary),
     creations: expectation?.creations ?? null,
   };
@@ -243,7 +326,7 @@ function outcomeOf(result: { readonly value: unknown } | null, canary: string): 
   return { ok: true, value: { canary, result: result.value } };
 }
 
-function scriptOf(draws: Draws, { hooks, cancels, wakes }: Case): Script {
+function scriptOf(draws: Draws, { hooks, cancels, wakes, ...more }: Case): Script {
   let at = 0;
   const payloads = (hooks?.(draws) ?? []).map((payload) => {
     at += afterMs(draws);
@@ -253,6 +336,8 @@ function scriptOf(draws: Draws, { hooks, cancels, wakes }: Case): Script {
     payloads,
     cancelAfterMs: cancels === true ? draws.between(0, 20_000) : null,
     wakeAfterMs: wakes === true ? draws.between(2_000, 60_000) : null,
+    webhookStatus: more.webhookStatus ?? null,
+    reads: more.reads === true,
   };
 }
 

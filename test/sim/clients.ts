@@ -10,6 +10,7 @@ import type { Planned } from "./catalog.ts";
 import type { Draws } from "./draws.ts";
 import type { Journal } from "./journal.ts";
 import type { RunRecord } from "./observation.ts";
+import { textOfChunk } from "./outside-bodies.ts";
 import type { SimulatedEngine } from "./simulated-engine.ts";
 import type { VirtualClock } from "./virtual-clock.ts";
 
@@ -26,6 +27,8 @@ export interface ClientParts {
   engine(): SimulatedEngine;
   /** Told without a fault: what the World really holds. */
   isOver(run: RunRef): Promise<boolean>;
+  /** A token that a body of the run was told, once it was. */
+  tokenOf(run: RunRef): string | null;
 }
 
 export interface ClientRequest {
@@ -55,12 +58,17 @@ export async function client(
     isAcknowledged: true,
     resumed: [],
     cancelAcknowledged: false,
+    answers: [],
+    requests: 0,
+    read: [],
   };
   began(record);
   await Promise.all([
     ...planned.script.payloads.map((payload, i) => resume(record, payload, `${key}/${i}`, parts)),
     cancel(record, parts),
     wake(record, parts),
+    request(record, parts),
+    read(record, parts),
   ]);
 }
 
@@ -109,6 +117,37 @@ async function wake(record: RunRecord, parts: ClientParts): Promise<void> {
     await parts.clock.sleep(wakeAfterMs);
     if (await parts.isOver(record.ref)) return;
     await insistently(parts, "wake", () => parts.engine().wakeUp(record.ref), record.ref);
+  }
+}
+
+/** Calls the run's webhook once its token is known. */
+async function request(record: RunRecord, parts: ClientParts): Promise<void> {
+  const { ref, planned } = record;
+  if (planned.script.webhookStatus === null) return;
+  for (let i = 0; parts.tokenOf(ref) === null && i < TRIES_MAX * 10; i++) {
+    await parts.clock.sleep(parts.draws.between(100, 20_000));
+    if (await parts.isOver(ref)) return;
+  }
+  const token = parts.tokenOf(ref);
+  if (token === null) return;
+  const ask = () => {
+    record.requests++;
+    return parts.engine().resumeWebhook({ tenantId: ref.tenantId, token });
+  };
+  const status = await insistently(parts, "request", ask, ref);
+  if (status !== null) record.answers.push(status);
+}
+
+/** Reads the run's stream to its end, going on where it was after whatever goes wrong. */
+async function read(record: RunRecord, parts: ClientParts): Promise<void> {
+  const { ref, planned, read } = record;
+  if (!planned.script.reads) return;
+  for (let i = 0; i < TRIES_MAX; i++) {
+    const ask = () => parts.engine().readStream(ref, read.length);
+    const page = await insistently(parts, "read", ask);
+    if (page === null) return;
+    read.push(...page.chunks.map(textOfChunk));
+    if (page.done) return;
   }
 }
 

@@ -7,7 +7,7 @@ import { isBatonError } from "../../engine/errors.ts";
 import type { RunEvent } from "../../engine/events.ts";
 import type { DeliveryMeta, DeliveryResult, Message } from "../../engine/ports/queue.ts";
 import type { EventBatchResult, EventResult, StoredSnapshot } from "../../engine/ports/world.ts";
-import type { BodyRecord, DeliveryRecord, SendRecord } from "./observation.ts";
+import type { BodyRecord, Commit, DeliveryRecord, SendRecord } from "./observation.ts";
 import { sendsOf } from "./process.ts";
 import type { VirtualClock } from "./virtual-clock.ts";
 
@@ -25,6 +25,8 @@ export class Journal {
   readonly bodies: BodyRecord[] = [];
   readonly calls = new Map<string, number>();
   readonly surprises: string[] = [];
+  readonly commits: Commit[] = [];
+  readonly heard: { readonly runId: string; readonly outcome: string }[] = [];
   /** The newest snapshot that each run put away. */
   readonly snapshots = new Map<string, StoredSnapshot>();
 
@@ -58,6 +60,9 @@ export class Journal {
 
   applied(owner: string, site: string, args: readonly unknown[], result: unknown): void {
     if (site === "snapshots.put") this.snapshots.set(String(args[0]), args[1] as StoredSnapshot);
+    if (site === "events.create" && (result as EventResult).allocated > 0) {
+      this.commits.push((result as EventResult).event);
+    }
     if (this.#options.print === null) return;
     for (const event of committedOf(site, result)) {
       const who = event.correlationId ?? event.runId;

@@ -26,6 +26,8 @@ export interface BodyRecord {
   /** The process that ran it; a restarted one has another name. */
   readonly owner: string;
   readonly startedAtMs: number;
+  /** What it began to write to streams, in order; `isLate`: behind its outcome. */
+  readonly wrote: { readonly name: string; readonly text: string; readonly isLate: boolean }[];
   /** `cut`: its process died, or the schedule ended, before it did. */
   end: "completed" | "failed" | "aborted" | "interrupted" | "cut";
 }
@@ -58,6 +60,12 @@ export interface RunRecord {
   /** Payloads that a client was told are in. */
   readonly resumed: { readonly hook: string; readonly value: string }[];
   cancelAcknowledged: boolean;
+  /** Statuses of answers to webhook requests, in order of the requests that were answered. */
+  readonly answers: number[];
+  /** How many requests it made. */
+  requests: number;
+  /** What it read live of its run's stream, from the first chunk on. */
+  readonly read: string[];
 }
 
 export interface FinalRun {
@@ -67,9 +75,20 @@ export interface FinalRun {
   readonly counts: { readonly seq: number; readonly seqInBand: number } | null;
   readonly status: string | null;
   readonly parked: ParkedReason | null;
+  readonly attributes: Readonly<Record<string, string>>;
+  readonly streams: readonly FinalStream[];
   /** What a heap that was fed the whole log, and nothing else, has open; null: not tried. */
   readonly coldReplay: ColdReplay | null;
 }
+
+export interface FinalStream {
+  readonly name: string;
+  readonly tailIndex: number;
+  readonly chunks: readonly string[];
+}
+
+/** A write of one event that the World took, in the order taken. */
+export type Commit = RunEvent;
 
 export type ColdReplay =
   | { readonly kind: "quiet"; readonly open: readonly string[]; readonly isOver: boolean }
@@ -81,6 +100,9 @@ export interface Observation {
   readonly bodies: readonly BodyRecord[];
   readonly sends: readonly SendRecord[];
   readonly deliveries: readonly DeliveryRecord[];
+  readonly commits: readonly Commit[];
+  /** What lifecycle hooks heard. */
+  readonly heard: readonly { readonly runId: string; readonly outcome: string }[];
   /** Calls by name, over all processes. */
   readonly calls: ReadonlyMap<string, number>;
   /** `fault at call`, and how often it was met. */

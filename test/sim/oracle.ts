@@ -15,7 +15,11 @@
  *    were told holds; tenants see nothing of each other; sends and deliveries are linear.
  * 4. *Errors*: no handler or client fails for a reason that no fault explains, no invariant of the
  *    engine breaks, no heap diverges from its log, and nothing lands that is a hazard.
- * 5. *Liveness*: in the end every run is over, or parked, or waits only for somebody outside.
+ * 5. *Outside* (`oracle/outside-rules.ts`): a child is started once; a payload is delivered once; a
+ *    token is held by one open hook; a stream holds densely what bodies wrote, whole for those that
+ *    completed, and a live reader gets each chunk once; the row's attributes are the log's; webhooks
+ *    answer as they were made; lifecycle hooks hear how runs ended.
+ * 6. *Liveness*: in the end every run is over, or parked, or waits only for somebody outside.
  *
  * Not compared: ids of messages and of runs, times, the order of independent creations, how often
  * bodies of retriable steps ran, texts of errors. They may differ between two right schedules.
@@ -24,6 +28,15 @@ import type { FinalRun, Observation } from "./observation.ts";
 import type { ModelBundle } from "./oracle/model.ts";
 import { endOf, logBreaches } from "./oracle/log-rules.ts";
 import { outcomeBreaches } from "./oracle/outcome-rules.ts";
+import {
+  answerBreaches,
+  attributeBreaches,
+  childBreaches,
+  heardBreaches,
+  payloadBreaches,
+  streamBreaches,
+  tokenBreaches,
+} from "./oracle/outside-rules.ts";
 import {
   acknowledgedBreaches,
   amountBreaches,
@@ -36,7 +49,22 @@ export interface Violation {
   /** Null: of the schedule as a whole. */
   readonly runId: string | null;
   readonly rule:
-    "log" | "outcome" | "body" | "owed" | "told" | "amount" | "wall" | "live" | "error";
+    | "log"
+    | "outcome"
+    | "body"
+    | "owed"
+    | "told"
+    | "payload"
+    | "stream"
+    | "attribute"
+    | "webhook"
+    | "child"
+    | "token"
+    | "heard"
+    | "amount"
+    | "wall"
+    | "live"
+    | "error";
   readonly breach: string;
 }
 
@@ -55,7 +83,14 @@ export async function violationsOf(
     add("owed", runId, owedBreaches(run, observation));
     add("told", runId, acknowledgedBreaches(run));
     add("live", runId, livenessBreaches(run));
+    add("payload", runId, payloadBreaches(run, observation));
+    add("stream", runId, streamBreaches(run, observation));
+    add("attribute", runId, attributeBreaches(run));
+    add("webhook", runId, answerBreaches(run));
   }
+  add("child", null, childBreaches(observation));
+  add("token", null, tokenBreaches(observation));
+  add("heard", null, heardBreaches(observation));
   add("amount", null, amountBreaches(observation));
   add("wall", null, wallBreaches(observation));
   add("error", null, observation.surprises);

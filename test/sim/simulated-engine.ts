@@ -4,6 +4,7 @@
 import type { RunRef, TenantId } from "../../engine/ids.ts";
 import type { EngineParts } from "../../engine/parts.ts";
 import type { Payload } from "../../engine/payload.ts";
+import type { ChunkPage } from "../../engine/ports/access.ts";
 import type { QueueHandlers } from "../../engine/ports/queue.ts";
 
 export interface StartRequest {
@@ -27,6 +28,12 @@ export interface EngineApi {
   resumeHook(request: ResumeRequest): Promise<unknown>;
   cancel(run: RunRef): Promise<unknown>;
   wakeUp(run: RunRef): Promise<unknown>;
+  /** The status of the answer. */
+  resumeWebhook(to: { readonly tenantId: TenantId; readonly token: string }): Promise<number>;
+  /** A page of the run's stream, from an index on, live. */
+  readStream(run: RunRef, index: number): Promise<ChunkPage>;
+  /** Calls back once a run that this process drove has ended. */
+  onEnded(heard: (runId: string, outcome: string) => void): void;
 }
 
 export interface SimulatedEngine extends EngineApi {

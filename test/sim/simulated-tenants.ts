@@ -22,6 +22,9 @@ export const HEAP_LIMITS: HeapLimits = {
   consoleBytesPerPassMax: 64 * 1024,
 };
 
+/** Far above what any run writes: a limit is kept, and none is met. */
+const STREAM_BYTES_MAX = 64 * 1024 * 1024;
+
 const text = new TextEncoder();
 
 export function simulatedTenants(
@@ -39,7 +42,7 @@ export function simulatedTenants(
                 heap: HEAP_LIMITS,
                 eventsWarn: null,
                 eventsMax: null,
-                streamBytesPerRunMax: null,
+                streamBytesPerRunMax: STREAM_BYTES_MAX,
                 cpuWeight: 1,
                 liveHeapBytesMax: null,
                 snapshotBytesMax: null,

@@ -17,9 +17,12 @@ import { SLOT_NONE } from "../../engine/slots.ts";
 import type { Slot } from "../../engine/slots.ts";
 import { createMemoryWorld } from "../../worlds/memory/index.ts";
 import { stepCodec } from "../../sandbox/step-codec.ts";
-import { simulatedBodies } from "./bodies.ts";
+import { FirstThatKnows } from "../../engine/step-runners.ts";
+import { HostSteps } from "../../tenants/host-steps.ts";
+import { platformBodies, simulatedBodies } from "./bodies.ts";
+import type { BodiesOptions } from "./bodies.ts";
 import type { SimulatedSources } from "./bundle.ts";
-import { plannedRun } from "./catalog.ts";
+import { plannedChild, plannedRun } from "./catalog.ts";
 import type { Planned, Who } from "./catalog.ts";
 import { client } from "./clients.ts";
 import { coldReplay } from "./cold-replay.ts";
@@ -28,11 +31,13 @@ import type { Draws } from "./draws.ts";
 import { faultProfile, faultsFrom } from "./faults.ts";
 import type { FaultProfile, Faults } from "./faults.ts";
 import { Journal } from "./journal.ts";
-import type { FinalRun, Observation, RunRecord } from "./observation.ts";
+import type { FinalRun, FinalStream, Observation, RunRecord } from "./observation.ts";
+import { textOfChunk } from "./outside-bodies.ts";
 import { Process } from "./process.ts";
 import type { MakeEngine, SimulatedEngine } from "./simulated-engine.ts";
 import { simulatedSandbox } from "./simulated-sandbox.ts";
 import { canaryOf, simulatedTenants } from "./simulated-tenants.ts";
+import type { Input } from "./workflows/input.ts";
 import { virtualClock } from "./virtual-clock.ts";
 import type { VirtualClock } from "./virtual-clock.ts";
 
@@ -95,6 +100,8 @@ class Schedule {
   readonly #settings: Settings;
   readonly #records: RunRecord[] = [];
   readonly #planned = new Map<string, { tenantId: TenantId; planned: Planned }>();
+  /** The token that a run's bodies told last. */
+  readonly #mentioned = new Map<string, string>();
   readonly #living = new Set<Process>();
   #clientsAtWork = 0;
   #generation = 0;
@@ -133,13 +140,15 @@ class Schedule {
     this.#isClosing = true;
     for (const process of this.#living) process.kill("the schedule has ended");
     await this.#truth.close();
-    const { sendRecords, deliveries, bodies, calls, surprises } = this.#journal;
+    const { sendRecords, deliveries, bodies, calls, surprises, commits, heard } = this.#journal;
     return {
       seed: this.#options.seed,
       runs,
       bodies,
       sends: sendRecords,
       deliveries,
+      commits,
+      heard,
       calls,
       faults: this.#faults.met,
       surprises,
@@ -170,6 +179,7 @@ class Schedule {
       const restartMs = this.#draws.pick([0, 1_000, 30_000, 120_000]);
       this.#clock.setTimer(restartMs, () => this.#startWorker(name));
     });
+    engine.onEnded((runId, outcome) => this.#journal.heard.push({ runId, outcome }));
     const world = process.over(this.#world);
     world.queue.consume(engine.handlers, { orchestratorsMax: 16, stepsMax: 32 });
   }
@@ -218,7 +228,7 @@ class Schedule {
 
   #bodies(owner: string, process: Process) {
     const { clock } = process;
-    return simulatedBodies({
+    const options: BodiesOptions = {
       clock,
       owner,
       record: (body) => this.#journal.body(body),
@@ -229,7 +239,10 @@ class Schedule {
         // A body that must not run twice has its thread for itself, so nothing else cuts it short.
         return fault === "interrupted" && stepName !== "once";
       },
-    });
+      mention: ({ runId }, token) => this.#mentioned.set(runId, token),
+    };
+    const platform = new HostSteps({ codec: stepCodec, log: silent() });
+    return new FirstThatKnows([platformBodies(platform, options), simulatedBodies(options)]);
   }
 
   #startClients(): void {
@@ -265,6 +278,7 @@ class Schedule {
       deploymentId: this.#parts.sources.hash,
       engine: () => current,
       isOver: (run: RunRef) => this.#isOver(run),
+      tokenOf: ({ runId }: RunRef) => this.#mentioned.get(runId) ?? null,
     };
     client({ tenantId, key: name, planned }, parts, (record) => this.#records.push(record)).then(
       () => this.#clientsAtWork--,
@@ -302,8 +316,21 @@ class Schedule {
       counts: row?.counts ?? null,
       status: row?.status ?? null,
       parked: row?.parked ?? null,
+      attributes: row?.attributes ?? {},
+      streams: await this.#streamsOf(ref),
       coldReplay: await coldReplay(ref, events, { sandbox, sources }),
     };
+  }
+
+  async #streamsOf({ tenantId, runId }: RunRef): Promise<readonly FinalStream[]> {
+    const { streams } = this.#truth.forTenant(tenantId);
+    const finals: FinalStream[] = [];
+    for (const name of await streams.list(runId)) {
+      const { chunks } = await streams.getChunks(runId, name, { startIndex: 0, limit: 1_000 });
+      const tailIndex = (await streams.getInfo(runId, name))?.tailIndex ?? -1;
+      finals.push({ name, tailIndex, chunks: chunks.map(textOfChunk) });
+    }
+    return finals;
   }
 
   async #wholeLog({ tenantId, runId }: RunRef): Promise<readonly RunEvent[]> {
@@ -323,11 +350,21 @@ class Schedule {
     if (known !== undefined) return known;
     const created = events[0];
     if (created?.eventType !== "run_created") throw new Error(`${ref.runId} has no beginning`);
-    const [input] = parse(textOfPayload(created.eventData.input)) as [{ token: string }];
-    const found = this.#planned.get(input.token);
-    if (found === undefined) throw new Error(`nobody asked for ${ref.runId}`);
-    const { planned } = found;
-    return { ref, planned, isAcknowledged: false, resumed: [], cancelAcknowledged: false };
+    const handles = { AbortSignal: String, AbortController: String };
+    const text = textOfPayload(created.eventData.input);
+    const [input] = parse(text, handles) as [Input];
+    const { workflowName } = created.eventData;
+    const planned = this.#planned.get(input.token)?.planned ?? plannedChild(workflowName, input);
+    return {
+      ref,
+      planned,
+      isAcknowledged: false,
+      resumed: [],
+      cancelAcknowledged: false,
+      answers: [],
+      requests: 0,
+      read: [],
+    };
   }
 
   #log(owner: string): Log {

@@ -85,11 +85,13 @@ export class StepSignals {
     const fields = typeof data === "object" && data !== null ? data : createObject(null);
     const streamName = own(fields, "streamName");
     const hookToken = own(fields, "hookToken");
-    if (typeof streamName !== "string" || typeof hookToken !== "string") {
+    const runId = own(fields, "runId");
+    const isNamed = typeof streamName === "string" && typeof hookToken === "string";
+    if (!isNamed || typeof runId !== "string") {
       throw new SerializationError("an AbortSignal in a payload has no names");
     }
     const signal = GuestAbortSignal.make();
-    this.#names.set(signal, { streamName, hookToken });
+    this.#names.set(signal, { streamName, hookToken, runId });
     this.#fromWorkflow.push(signal);
     if (own(fields, "aborted") === true) {
       signal.trip(own(fields, "reason"));
@@ -98,7 +100,7 @@ export class StepSignals {
     this.#arrived.push(signal);
     const { n, answer } = this.#calls.ask({
       kind: "watch_abort",
-      members: `"stream":${jsonOf(streamName)}`,
+      members: `"stream":${jsonOf(streamName)},"run":${jsonOf(runId)}`,
     });
     signal.afterAbort(() => this.#calls.cancel(n));
     const fire = (text: string): void => signal.trip(decode(text, this.#guest.realm));
@@ -108,14 +110,14 @@ export class StepSignals {
 
   #controllerFrom(data: unknown): object {
     const signal = this.#signalFrom(data);
-    const { hookToken } = this.#names.get(signal) as { hookToken: string };
     const controller = createObject(GuestAbortController.prototype);
     define(controller, "signal", signal);
     define(controller, "abort", (reason?: unknown) => {
       if (signal.aborted) return;
       signal.trip(reason);
-      const args = textOfValue(this.#guest, [hookToken, { reason: signal.reason }], "a reason");
-      const members = `"op":"resumeHook","args":${jsonOf(args)}`;
+      const told = { ...this.#names.get(signal), reason: signal.reason };
+      const args = textOfValue(this.#guest, [told], "a reason");
+      const members = `"op":"abort","args":${jsonOf(args)}`;
       const { answer } = this.#calls.ask({ kind: "api", members });
       this.#calls.landing(answer).catch(() => undefined);
     });

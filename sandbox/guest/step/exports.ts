@@ -56,7 +56,7 @@ function workflowOf(parts: StepParts): Record<string, unknown> {
       workflowName: run.workflowName,
       workflowRunId: run.runId,
       workflowStartedAt: new Date(attempt().runStartedAt),
-      url: run.baseUrl,
+      url: run.baseUrl ?? "",
       features: { encryption: true },
     };
   };

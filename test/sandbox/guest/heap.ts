@@ -20,6 +20,7 @@ export interface HeapOptions {
   readonly openOperationsMax?: number;
   readonly consoleBytesPerPassMax?: number;
   readonly args?: readonly unknown[];
+  readonly baseUrl?: string;
 }
 
 type EventFields = Partial<Extract<GuestCommand, { t: "event" }>> & { readonly error?: unknown };
@@ -61,6 +62,7 @@ export class TestHeap {
       runId: "wrun_01HF7YAT00TEST00000000000A",
       workflowName: "workflow//./test//main",
       createdAt: CREATED_AT,
+      baseUrl: options.baseUrl ?? null,
       seed: options.seed ?? SEED,
       payloadBytesMax: options.payloadBytesMax ?? 128 << 10,
       openOperationsMax: options.openOperationsMax ?? 5000,

@@ -116,12 +116,23 @@ describe("what a hook is asked with", () => {
     expect(heap.report().drawn).toBe(0);
   });
 
-  it("a webhook has a token of its own, an address, and the reply it was made with", () => {
+  it("a webhook without a base URL refuses to give an address, and says what is missing", () => {
     const heap = TestHeap.running(`
+      const hook = createWebhook();
+      try { return hook.url } catch (e) { return [e.name, e.message.includes("base URL")] }`);
+    expect(heap.outcome().value).toEqual(["NotAvailableError", true]);
+  });
+
+  it("a webhook has a token of its own, an address, and the reply it was made with", () => {
+    const heap = TestHeap.running(
+      `
       const hook = createWebhook({ respondWith: new Response("ok", { status: 202 }) });
       let refused; try { createWebhook({ token: "mine" }) } catch (e) { refused = e.name }
       const request = await hook;
-      return [hook.url.endsWith("/webhook/" + hook.token), refused, request.method, await request.json()];`);
+      const url = "https://hooks.example/a/.well-known/workflow/v1/webhook/" + hook.token;
+      return [hook.url === url, refused, request.method, await request.json()];`,
+      { baseUrl: "https://hooks.example/a" },
+    );
     const [ask] = heap.report().asked;
     expect(ask).toMatchObject({
       k: "hook",

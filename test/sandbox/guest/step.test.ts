@@ -212,6 +212,7 @@ describe("calls of a body to the host", () => {
     const signal = new OpaqueValue("AbortSignal", {
       streamName: "abrt_x",
       hookToken: "abrt_x",
+      runId: "wrun_01HF7YAT00TEST00000000000A",
       aborted: false,
     });
     const body = `const [signal] = args; const seen = [];

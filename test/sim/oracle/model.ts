@@ -10,13 +10,14 @@
  */
 import vm from "node:vm";
 import { parse } from "devalue";
-import type { RunEvent } from "../../../engine/events.ts";
+import type { RunEvent, RunEventOf } from "../../../engine/events.ts";
 import type { EntityId } from "../../../engine/ids.ts";
 import { textOfPayload } from "../../../engine/payload.ts";
 import type { Payload } from "../../../engine/payload.ts";
 import { EntityIds } from "../../../sandbox/guest/entity-ids.ts";
 import type { Shims } from "../../../tenants/bundles/side-build.ts";
 import { quiet } from "../virtual-clock.ts";
+import { ModelSignals } from "./model-signals.ts";
 
 /** What the code asked for, in the order asked. */
 export type Asked =
@@ -41,14 +42,19 @@ export const MODEL_SHIMS: Shims = {
     const current = () => globalThis[Symbol.for("baton.model")];
     export const sleep = (until) => current().sleep(until);
     export const createHook = (options) => current().createHook(options);
+    export const createWebhook = (options) => current().createHook({ token: "webhook" });
+    export const getWritable = () => ({ isWritable: true });
     export const setAttributes = (changes) => current().setAttributes(changes);`,
-  "workflow/api": "export const start = undefined;",
+  "workflow/api": `
+    const current = () => globalThis[Symbol.for("baton.model")];
+    export const start = ({ workflowId }, args) =>
+      current().step("__builtin_start", [{ workflowId }, args]);`,
   "workflow/errors": "export const FatalError = Error;",
   "@workflow/errors": "export const FatalError = Error;",
   "@workflow/serde": "export const WORKFLOW_SERIALIZE = Symbol.for('workflow-serialize');",
 };
 
-type WorkflowFunction = (input: unknown) => Promise<unknown>;
+type WorkflowFunction = (...args: unknown[]) => Promise<unknown>;
 
 /** A bundle in a realm of its own, whose clock and API are those of the model that runs now. */
 export class ModelBundle {
@@ -67,7 +73,12 @@ export class ModelBundle {
       (stepId: string) =>
       (...args: unknown[]) =>
         this.#current().step(stepId, args);
-    run(`Date = class extends Date {
+    run(`AbortController = class {
+      signal = globalThis[Symbol.for("baton.model")].signals.made();
+      abort(reason) { this.signal.trip(reason); }
+    };
+    Response = class {};
+    Date = class extends Date {
       constructor(...given) { super(...(given.length === 0 ? [Date.now()] : given)); }
       static now() { return globalThis[Symbol.for("baton.model")].now(); }
     };`);
@@ -87,13 +98,30 @@ export class ModelBundle {
   start(events: readonly RunEvent[]): Model {
     const created = events[0];
     if (created?.eventType !== "run_created") throw new Error("a log begins with `run_created`");
-    const model = new Model(this, created.eventData.seed, created.createdAt);
+    const model = new Model(this, created);
     this.#global[Symbol.for("baton.model")] = model;
     const workflow = this.#workflows.get(created.eventData.workflowName);
     if (workflow === undefined) throw new Error(`no ${created.eventData.workflowName}`);
     const args = valueOf(created.eventData.input, this) as unknown[];
-    model.begin(workflow(args[0]));
+    model.begin(workflow(...args));
     return model;
+  }
+
+  /** Handles that a payload holds, as those of the model that runs now. */
+  get revivers(): Readonly<Record<string, (data: Data) => unknown>> {
+    const model = this.#current();
+    return {
+      Instance: ({ data }) => runHandle(model, (data as { runId: string }).runId),
+      AbortSignal: (data) => model.signals.revived(data),
+      AbortController: (data) => {
+        const signal = model.signals.revived(data);
+        return { signal, abort: (reason: unknown) => signal.trip(reason) };
+      },
+      Request: ({ method }) => ({
+        method,
+        respondWith: () => model.step("__builtin_respond_with", []),
+      }),
+    };
   }
 }
 
@@ -102,12 +130,31 @@ interface Waiting {
   readonly reject: (error: unknown) => void;
 }
 
+type Data = Readonly<Record<string, unknown>>;
+
 interface ModelHook {
+  readonly id: EntityId;
   readonly token: string;
   readonly payloads: unknown[];
   readonly awaiting: Waiting[];
   conflict: { readonly promise: Promise<unknown>; readonly settle: (value: unknown) => void };
+  awaitsConflict: boolean;
   isClosed: boolean;
+}
+
+/** A run's handle: whatever is asked of it is a step. */
+function runHandle(model: Model, runId: string): object {
+  const ask = (field: string) => model.step("__builtin_run_field", [runId, field]);
+  return {
+    runId,
+    get returnValue() {
+      return ask("returnValue");
+    },
+    get status() {
+      return ask("status");
+    },
+    cancel: () => model.step("__builtin_run_cancel", [runId]),
+  };
 }
 
 export class Model {
@@ -120,18 +167,30 @@ export class Model {
   readonly #settled = new Set<EntityId>();
   /** Everything asked so far. */
   readonly asked = new Map<string, Asked>();
+  readonly signals: ModelSignals<ModelHook>;
   end: ModelEnd | null = null;
 
-  constructor(bundle: ModelBundle, seed: Uint8Array, createdAt: number) {
+  constructor(bundle: ModelBundle, created: RunEventOf<"run_created">) {
     this.#bundle = bundle;
-    this.#ids = new EntityIds(seed, createdAt);
-    this.#now = createdAt;
+    this.#ids = new EntityIds(created.eventData.seed, created.createdAt);
+    this.#now = created.createdAt;
+    this.signals = new ModelSignals(created.runId, {
+      hook: () => this.#openHook("signal"),
+      next: (hook) => this.#next(hook),
+      dispose: (hook) => this.#dispose(hook.id),
+      step: (stepName) => this.step(stepName, []),
+    });
   }
 
+  /** A run ends once the aborts that its code asked for have been told. */
   begin(result: Promise<unknown>): void {
+    const end = async (is: ModelEnd) => {
+      await this.signals.told();
+      this.end = is;
+    };
     result.then(
-      (value) => (this.end = { kind: "returned", value }),
-      (error: unknown) => (this.end = { kind: "threw", error }),
+      (value) => end({ kind: "returned", value }),
+      (error: unknown) => end({ kind: "threw", error }),
     );
   }
 
@@ -145,6 +204,7 @@ export class Model {
   }
 
   step(stepName: string, args: unknown[]): Promise<unknown> {
+    this.signals.leave(args);
     const id = this.#draw("step");
     this.asked.set(id, { kind: "step", id, stepName, args });
     return this.#promise(id);
@@ -164,33 +224,50 @@ export class Model {
   }
 
   createHook({ token }: { token: string }): unknown {
+    const hook = this.#openHook(token);
+    const next = () => this.#next(hook);
+    return {
+      token,
+      // oxlint-disable-next-line unicorn/no-thenable -- a hook is one, by the SDK's definition
+      then: (...handlers: Parameters<Promise<unknown>["then"]>) => next().then(...handlers),
+      getConflict: () => {
+        hook.awaitsConflict = true;
+        return hook.conflict.promise;
+      },
+      dispose: () => this.#dispose(hook.id),
+      async *[Symbol.asyncIterator]() {
+        for (;;) yield await next();
+      },
+    };
+  }
+
+  #openHook(token: string): ModelHook {
     const id = this.#draw("hook");
     this.asked.set(id, { kind: "hook", id, token });
     let settle: (value: unknown) => void = () => undefined;
     const promise = new Promise((resolve) => (settle = resolve));
     const hook: ModelHook = {
+      id,
       token,
       payloads: [],
       awaiting: [],
       conflict: { promise, settle },
+      awaitsConflict: false,
       isClosed: false,
     };
     this.#hooks.set(id, hook);
-    const next = () =>
-      new Promise((resolve, reject) => {
-        if (hook.payloads.length > 0) resolve(hook.payloads.shift());
-        else hook.awaiting.push({ resolve, reject });
-      });
-    return {
-      token,
-      // oxlint-disable-next-line unicorn/no-thenable -- a hook is one, by the SDK's definition
-      then: (...handlers: Parameters<Promise<unknown>["then"]>) => next().then(...handlers),
-      getConflict: () => hook.conflict.promise,
-      dispose: () => void this.asked.set(`dispose ${id}`, { kind: "dispose", id }),
-      async *[Symbol.asyncIterator]() {
-        for (;;) yield await next();
-      },
-    };
+    return hook;
+  }
+
+  #next(hook: ModelHook): Promise<unknown> {
+    return new Promise((resolve, reject) => {
+      if (hook.payloads.length > 0) resolve(hook.payloads.shift());
+      else hook.awaiting.push({ resolve, reject });
+    });
+  }
+
+  #dispose(id: EntityId): void {
+    this.asked.set(`dispose ${id}`, { kind: "dispose", id });
   }
 
   /** Feeds one event and lets the code run until it is quiet. */
@@ -220,10 +297,11 @@ export class Model {
         this.#hooks.get(id)?.conflict.settle(null);
         return;
       case "hook_conflict":
-        return this.#conflict(id);
+        return this.#conflict(id, event.createdAt);
       case "hook_received":
         return this.#receive(id, event.createdAt, event.eventData.payload);
       case "hook_disposed":
+        if (event.eventData.forceClaimedBy !== undefined) this.#claimed(id, event.createdAt);
         return this.#close(id);
       default:
         return;
@@ -253,10 +331,22 @@ export class Model {
     awaiting.resolve(value);
   }
 
-  #conflict(id: EntityId): void {
+  /** Another run took the token; whoever awaits the hook hears of it. */
+  #claimed(id: EntityId, createdAt: number): void {
+    const hook = this.#hooks.get(id);
+    if (hook === undefined || hook.isClosed || this.asked.has(`dispose ${id}`)) return;
+    if (hook.awaiting.length > 0) this.#now = Math.max(this.#now, createdAt);
+    const error = this.#bundle.errorOf("HookForceClaimedError", "the token was taken");
+    for (const { reject } of hook.awaiting.splice(0)) reject(error);
+  }
+
+  #conflict(id: EntityId, createdAt: number): void {
     const hook = this.#hooks.get(id);
     if (hook === undefined || hook.isClosed) return;
     this.#close(id);
+    if (hook.awaiting.length > 0 || hook.awaitsConflict) {
+      this.#now = Math.max(this.#now, createdAt);
+    }
     hook.conflict.settle({ isConflict: true });
     const error = this.#bundle.errorOf("HookConflictError", "the token is taken");
     for (const { reject } of hook.awaiting.splice(0)) reject(error);
@@ -284,10 +374,25 @@ export function valueOf(payload: Payload, bundle: ModelBundle | null): unknown {
     return bundle?.errorOf(data.name ?? name, text) ?? { name: data.name ?? name, message: text };
   };
   const names = ["Error", "TypeError", "RangeError", "AggregateError", "FatalError"];
-  const others = ["RetryableError", "SerializationError", "HookConflictError", "Instance"];
+  const others = ["RetryableError", "SerializationError", "HookConflictError", "DOMException"];
   const revivers = Object.fromEntries([...names, ...others].map((name) => [name, made(name)]));
-  return parse(textOfPayload(payload), revivers) as unknown;
+  const handles = bundle?.revivers ?? {};
+  const data = Object.fromEntries(HANDLES.map((tag) => [tag, (of: unknown) => of]));
+  return parse(textOfPayload(payload), { ...revivers, ...data, ...handles }) as unknown;
 }
+
+/** What crosses as data wherever nobody uses it. */
+const HANDLES = [
+  "Instance",
+  "AbortSignal",
+  "AbortController",
+  "ReadableStream",
+  "WritableStream",
+  "Request",
+  "Response",
+  "Headers",
+  "WorkflowFunction",
+];
 
 const UNITS: Readonly<Record<string, number>> = { h: 3_600_000, d: 86_400_000 };
 

@@ -49,6 +49,8 @@ function creationBreaches(model: Model, event: RunEvent): string[] {
     case "hook_conflict":
       return asked?.kind === "hook" ? [] : differs("a hook", "no such hook");
     case "hook_disposed":
+      // That another run took the token is that run's doing.
+      if (event.eventData.forceClaimedBy !== undefined) return [];
       return model.asked.has(`dispose ${id}`) ? [] : differs("a disposal", "none");
     case "attr_set":
       if (event.eventData.writer.kind !== "workflow") return [];
@@ -64,6 +66,8 @@ function labelBreaches(model: Model, event: RunEvent): string[] {
   const { correlationId, eventData } = event;
   const asked = correlationId === null ? undefined : model.asked.get(correlationId);
   if (asked?.kind !== "step" || eventData.input === undefined) return [];
+  // The library's own steps have no labels.
+  if (asked.stepName.startsWith("__builtin_")) return [];
   // What could not be encoded stands in the log without its arguments.
   const { args } = valueOf(eventData.input, null) as { args?: readonly unknown[] };
   if (args === undefined || args[1] === asked.args[1]) return [];

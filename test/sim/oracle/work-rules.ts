@@ -104,12 +104,6 @@ function isOverBy(events: readonly RunEvent[], atMs: number): boolean {
 export function acknowledgedBreaches({ record, events }: FinalRun): string[] {
   const breaches: string[] = [];
   if (record.isAcknowledged && events.length === 0) breaches.push("an acknowledged start is lost");
-  const received = events.filter(({ eventType }) => eventType === "hook_received").length;
-  if (received < record.resumed.length) {
-    breaches.push(
-      `${record.resumed.length} payloads were acknowledged, ${received} are in the log`,
-    );
-  }
   const ends = ["run_completed", "run_failed", "run_cancelled"];
   const isOver = events.some(({ eventType }) => ends.includes(eventType));
   if (record.cancelAcknowledged && !isOver) breaches.push("an acknowledged cancellation is lost");

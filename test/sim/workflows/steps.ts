@@ -17,6 +17,10 @@ export interface Plan {
   readonly size?: number;
   /** A key of an attribute that the body sets first. */
   readonly attribute?: string;
+  /** How many chunks it writes to a stream. */
+  readonly chunks?: number;
+  /** Its last chunk is written so long after its outcome. */
+  readonly flushMs?: number;
 }
 
 function onlySimulated(label: string): never {
@@ -49,3 +53,81 @@ export async function take(_value: unknown): Promise<string> {
   "use step";
   return onlySimulated("take");
 }
+
+/** Waits until the signal is aborted, and gives the reason. */
+export async function listen(
+  canary: string,
+  label: string,
+  _plan: Plan,
+  _signal: AbortSignal,
+): Promise<string> {
+  "use step";
+  return onlySimulated(`${canary}${label}`);
+}
+listen.maxRetries = 30;
+
+/** Aborts the signal, with its label as the reason. */
+export async function abortIt(
+  canary: string,
+  label: string,
+  _plan: Plan,
+  _controller: AbortController,
+): Promise<string> {
+  "use step";
+  return onlySimulated(`${canary}${label}`);
+}
+abortIt.maxRetries = 30;
+
+/** Writes `chunks` chunks of its own to a stream of the run. */
+export async function scribe(
+  canary: string,
+  label: string,
+  _plan: Plan,
+  _out: WritableStream<string>,
+): Promise<string> {
+  "use step";
+  return onlySimulated(`${canary}${label}`);
+}
+scribe.maxRetries = 30;
+
+/** Gives a stream of `chunks` numbers. */
+export async function emit(
+  canary: string,
+  label: string,
+  _plan: Plan,
+): Promise<ReadableStream<string>> {
+  "use step";
+  return onlySimulated(`${canary}${label}`);
+}
+emit.maxRetries = 30;
+
+/** Reads a stream to its end. */
+export async function read(
+  canary: string,
+  label: string,
+  _plan: Plan,
+  _stream: ReadableStream<string>,
+): Promise<string> {
+  "use step";
+  return onlySimulated(`${canary}${label}`);
+}
+read.maxRetries = 30;
+
+/** Sets an attribute named by its label. */
+export async function tag(canary: string, label: string, _plan: Plan): Promise<string> {
+  "use step";
+  return onlySimulated(`${canary}${label}`);
+}
+tag.maxRetries = 30;
+
+/** Tells the client the token. */
+export async function mention(
+  canary: string,
+  label: string,
+  _plan: Plan,
+  _token: string,
+): Promise<string> {
+  "use step";
+  return onlySimulated(`${canary}${label}`);
+}
+mention.maxRetries = 30;
