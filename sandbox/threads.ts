@@ -10,6 +10,7 @@
 import { availableParallelism, totalmem } from "node:os";
 import { BatonError } from "../engine/errors.ts";
 import type { RunId, TenantId } from "../engine/ids.ts";
+import { GuestCpu } from "./guest-cpu.ts";
 import { GuestThread } from "./guest-thread.ts";
 import type { ThreadEvents } from "./guest-thread.ts";
 import { exceeded } from "./limits.ts";
@@ -18,7 +19,6 @@ import { Conduct, MemoryBudget } from "./placement.ts";
 import type { ProgressRecord } from "./progress.ts";
 import { StepThreads } from "./step-threads.ts";
 import type { Seat } from "./step-threads.ts";
-import { ThreadQueue } from "./thread-queue.ts";
 import { WATCHDOG_DEFAULTS, Watchdog } from "./watchdog.ts";
 import type { Verdict, WatchdogOptions } from "./watchdog.ts";
 import { compileModule } from "./wasm.ts";
@@ -68,7 +68,7 @@ export class ThreadPlaces implements Places {
   readonly #watchdog: Watchdog<GuestThread>;
   readonly #onIncident: (incident: Incident) => void;
   readonly #threads = new Set<GuestThread>();
-  readonly #queues = new WeakMap<GuestThread, ThreadQueue>();
+  readonly #cpu: GuestCpu<GuestThread>;
   readonly #lodgers = new Map<HeapId, Lodger>();
   #penaltyThread: GuestThread | null = null;
   #lastHeapId: HeapId = 0;
@@ -76,6 +76,7 @@ export class ThreadPlaces implements Places {
 
   constructor(options: ThreadsOptions) {
     this.#threadsMax = options.threads ?? availableParallelism();
+    this.#cpu = new GuestCpu(availableParallelism());
     const heapBytesMax = options.heapBytesMax ?? totalmem() / 2;
     this.#memory = new MemoryBudget(heapBytesMax, this.#threadsMax + 1);
     const stepThreads = options.stepThreads ?? STEP_THREADS_PER_CORE * availableParallelism();
@@ -104,7 +105,7 @@ export class ThreadPlaces implements Places {
     const heapId = ++this.#lastHeapId;
     this.#lodgers.set(heapId, { tenantId, runId, thread, isStep, onGone: request.onGone ?? null });
     return {
-      place: this.#queueOf(thread).placeFor(tenantId, request.weight ?? 1),
+      place: this.#cpu.placeOn(thread, { tenantId, weight: request.weight ?? 1 }),
       heapId,
       note: (heapBytes) => reservation.note(heapBytes),
       release: () => {
@@ -143,7 +144,7 @@ export class ThreadPlaces implements Places {
     }
     const [first, ...others] = [...this.#threads].map((thread) => ({
       thread,
-      load: this.#queueOf(thread).size + this.#lodgersOn(thread),
+      load: this.#cpu.loadOf(thread) + this.#lodgersOn(thread),
     }));
     return others.reduce(
       (least, other) => (other.load < least.load ? other : least),
@@ -166,19 +167,11 @@ export class ThreadPlaces implements Places {
     return new GuestThread(this.#module, events);
   }
 
-  #queueOf(thread: GuestThread): ThreadQueue {
-    const known = this.#queues.get(thread);
-    if (known !== undefined) return known;
-    const queue = new ThreadQueue(thread);
-    this.#queues.set(thread, queue);
-    return queue;
-  }
-
   /** What was used is counted; a soft overrun brings its tenant's next heaps under watch. */
   #learn(order: Order, answer: Answer | null, cpuMs: number): void {
     const lodger = "heapId" in order ? this.#lodgers.get(order.heapId) : undefined;
     if (lodger === undefined) return;
-    this.#queueOf(lodger.thread).note(order, cpuMs);
+    this.#cpu.note(lodger.thread, order, cpuMs);
     if (answer?.kind !== "limit" || answer.exceeded.code !== "CPU_LIMIT_EXCEEDED") return;
     this.#conduct.penalize(lodger.tenantId, performance.now());
   }

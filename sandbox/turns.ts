@@ -13,7 +13,7 @@
  * S32  Credit is for one round: a tenant that was idle has no more of it than one that was not, and
  *      being idle pays no debt faster.
  */
-import { present } from "../engine/assert.ts";
+import { assert } from "../engine/assert.ts";
 import type { TenantId } from "../engine/ids.ts";
 
 /** What a tenant of weight 1 may use in one round, CPU ms: some passes of a plain workflow. */
@@ -69,17 +69,24 @@ export class Turns<T> {
     (isFresh && account.creditMs > 0 ? this.#fresh : this.#others).add(account);
   }
 
-  /** The next piece of work, which begins now; null: nothing waits. */
-  next(): Turn<T> | null {
-    if (this.#size === 0) return null;
+  /**
+   * The next piece of work that can begin, and begins now; null: none can. Of one tenant's the first
+   * that can; those that cannot yet keep their turn.
+   */
+  next(canBegin: (item: T) => boolean = () => true): Turn<T> | null {
     for (;;) {
+      let roundsToCredit = Number.POSITIVE_INFINITY;
       for (const line of [this.#fresh, this.#others]) {
         for (const account of line) {
+          const place = account.waiting.findIndex(canBegin);
+          if (place < 0) continue;
           this.#refresh(account);
-          if (account.creditMs > 0) return this.#serve(account);
+          if (account.creditMs > 0) return this.#serve(account, place);
+          roundsToCredit = Math.min(roundsToCredit, roundsOf(account));
         }
       }
-      this.#round += this.#roundsToNextCredit();
+      if (roundsToCredit === Number.POSITIVE_INFINITY) return null;
+      this.#round += roundsToCredit;
     }
   }
 
@@ -91,8 +98,9 @@ export class Turns<T> {
     account.expectedMs += (costMs - account.expectedMs) * NEWEST_COST_SHARE;
   }
 
-  #serve(account: Account<T>): Turn<T> {
-    const item = present(account.waiting.shift(), "who is in line waits for something");
+  #serve(account: Account<T>, place: number): Turn<T> {
+    const [item] = account.waiting.splice(place, 1);
+    assert(item !== undefined, "who is in line waits for something");
     const { tenantId, expectedMs } = account;
     this.#size -= 1;
     account.creditMs -= expectedMs;
@@ -111,17 +119,6 @@ export class Turns<T> {
     account.round = this.#round;
     const perRoundMs = QUANTUM_MS * account.weight;
     account.creditMs = Math.min(account.creditMs + rounds * perRoundMs, perRoundMs);
-  }
-
-  /** After how many rounds the first of those in line has credit again. */
-  #roundsToNextCredit(): number {
-    let least = Number.POSITIVE_INFINITY;
-    for (const line of [this.#fresh, this.#others]) {
-      for (const { creditMs, weight } of line) {
-        least = Math.min(least, Math.floor(-creditMs / (QUANTUM_MS * weight)) + 1);
-      }
-    }
-    return least;
   }
 
   #accountOf(tenantId: TenantId): Account<T> {
@@ -147,4 +144,9 @@ export class Turns<T> {
       if (account.creditMs >= 0) this.#accounts.delete(tenantId);
     }
   }
+}
+
+/** After how many rounds the tenant has credit again. */
+function roundsOf({ creditMs, weight }: Account<unknown>): number {
+  return Math.floor(-creditMs / (QUANTUM_MS * weight)) + 1;
 }

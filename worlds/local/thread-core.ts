@@ -11,10 +11,14 @@ import type { Clock } from "../../engine/ports/host.ts";
 import type { Core } from "../core.ts";
 import { crossed } from "../crossing.ts";
 import type { Effects, LedgerCall } from "../ledger.ts";
+import { fairBatch } from "./fair-batch.ts";
 import type { CallResult, Control, FromThread, ThreadSetup, ToThread } from "./protocol.ts";
 
-/** Calls of one transaction: bounds how long one commit can take. */
-const BATCH_CALLS_MAX = 1_000;
+/**
+ * Calls of one transaction: bounds how long a commit takes, and so how long anybody waits for one
+ * that others' calls fill. From here on the disk's own price is a small part of a commit.
+ */
+const BATCH_CALLS_MAX = 128;
 
 const READS: Readonly<Record<LedgerCall["part"], readonly string[]>> = {
   events: ["list", "get"],
@@ -49,7 +53,7 @@ export class ThreadCore implements Core {
   readonly #clock: Clock;
   readonly #isReadOnly: boolean;
   #waiting: Pending[] = [];
-  #inFlight: Pending[] | null = null;
+  #inFlight: readonly Pending[] | null = null;
   readonly #controls: Settle[] = [];
   readonly #afterBatch: (() => void)[] = [];
   #isKicked = false;
@@ -154,8 +158,8 @@ export class ThreadCore implements Core {
 
   #flush(): void {
     if (this.#inFlight !== null || (this.#waiting.length === 0 && !this.#isPoked)) return;
-    const batch = this.#waiting.slice(0, BATCH_CALLS_MAX);
-    this.#waiting = this.#waiting.slice(BATCH_CALLS_MAX);
+    const { batch, left } = fairBatch(this.#waiting, BATCH_CALLS_MAX);
+    this.#waiting = left;
     this.#isPoked = false;
     this.#inFlight = batch;
     const calls = batch.map(({ call }) => call);
