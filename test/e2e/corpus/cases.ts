@@ -20,7 +20,7 @@ export interface Case {
 
 export const CORPUS = import.meta.dirname;
 
-/** A workflow's name within its file is `main`, but where the file exports it as default. */
+/** Every program's workflow is called `main`, also where its file exports it as default. */
 export function workflowIdOf({ file }: Case): string {
   return `workflow//./programs/${file.replace(/\.\w+$/, "")}//main`;
 }
@@ -31,7 +31,7 @@ export function programFiles(): string[] {
 
 /** What a caller sees of a run that threw. */
 export function thrown(error: unknown): unknown {
-  const { code, cause } = error as { code: string; cause: Error & { cause?: Error; sku?: string } };
+  const { code, cause } = error as { code: string; cause: Error & { cause?: Error } };
   return [code, cause.name, cause.message, cause.cause?.name, cause.cause?.message];
 }
 
