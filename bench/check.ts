@@ -4,6 +4,7 @@
  * an exit code that is 0 only when everything asked for holds.
  */
 import { execFileSync } from "node:child_process";
+import { writeSync } from "node:fs";
 import { Command, Option } from "commander";
 
 export interface CheckContext {
@@ -50,6 +51,7 @@ export async function runCheck(form: CheckForm, argv: readonly string[]): Promis
   const parsed = command.opts<Record<string, string | boolean | undefined>>();
   const json = parsed["json"] === true;
   const onTerminal = process.stdout.isTTY && !json;
+  const finished = whetherItEnds(form.name);
   const result = await form.run({
     full: parsed["full"] === true,
     json,
@@ -61,7 +63,21 @@ export async function runCheck(form: CheckForm, argv: readonly string[]): Promis
     progress: (line) => void (onTerminal && process.stdout.write(`\r\x1b[K${line}`)),
   });
   report(form.name, result, json);
+  finished();
   process.exitCode = result.ok ? 0 : 1;
+}
+
+/**
+ * A check whose process ends before it has answered has failed, and says so: as when everything that
+ * it waits for has stopped holding the event loop. Returns what is called once it has answered.
+ */
+function whetherItEnds(name: string): () => void {
+  const onExit = (code: number): void => {
+    process.exitCode = code === 0 ? 1 : code;
+    writeSync(process.stderr.fd, `${name}: ended before it was finished, with nothing answered\n`);
+  };
+  process.once("exit", onExit);
+  return () => void process.off("exit", onExit);
 }
 
 function declared(option: CheckOption): Option {

@@ -8,7 +8,7 @@
 import { join } from "node:path";
 import { stepCodec } from "../sandbox/step-codec.ts";
 import { createSandbox } from "../sandbox/index.ts";
-import type { SandboxOptions } from "../sandbox/index.ts";
+import type { SandboxOptions, WholeSandbox } from "../sandbox/index.ts";
 import type { SandboxedStepsParts, StepSide } from "../sandbox/step-runner.ts";
 import { parseManifest, workflowIdsOf } from "../tenants/bundles/manifest.ts";
 import { guestLibraryText } from "../tenants/bundles/shims.ts";
@@ -31,8 +31,7 @@ import { UsageCounters } from "../tenants/usage.ts";
 import type { Usage } from "../tenants/usage.ts";
 import { Vault } from "../tenants/vault.ts";
 import { silentLog, systemClock, systemRandom } from "../worlds/platform.ts";
-import type { RunHandle, RunOutcome } from "./client.ts";
-import { assertNever } from "./assert.ts";
+import type { RunHandle } from "./client.ts";
 import { BatonError, isBatonError } from "./errors.ts";
 import { runIdOf, tenantIdOf } from "./ids.ts";
 import type { TenantId } from "./ids.ts";
@@ -40,16 +39,28 @@ import type { EgressPort } from "./ports/egress.ts";
 import type { Clock, Log, Random } from "./ports/host.ts";
 import type { ConsumeOptions } from "./ports/queue.ts";
 import type { EndedRun } from "./lifecycle.ts";
+import type { Sandbox } from "./ports/sandbox.ts";
 import { PLAIN_REALM } from "./ports/steps.ts";
-import { readableOf, userStreamOf } from "./readable.ts";
+import type { StepRunner } from "./ports/steps.ts";
 import type { ReadableOptions } from "./readable.ts";
-import type { RunRow, RunStatus, StoredBundle, World } from "./ports/world.ts";
+import { hookInfo, runView } from "./run-view.ts";
+import type { HookInfo, Run, RunReadable } from "./run-view.ts";
+import type { StoredBundle, World } from "./ports/world.ts";
 import { FirstThatKnows } from "./step-runners.ts";
 import { createEngine } from "./runtime.ts";
 import type { EngineRuntime } from "./runtime.ts";
 import { settingsOf } from "./settings.ts";
 import type { Settings } from "./settings.ts";
 
+export { EMBEDDED_QUOTAS };
+export type { QuotaOverrides, Quotas } from "../tenants/quota.ts";
+export type { BuiltBundle } from "../tenants/bundles/build.ts";
+export type { ApiKeyInfo, IssuedApiKey } from "../tenants/api-keys.ts";
+export type { EgressPolicy, EgressPolicyInput } from "../tenants/egress-policy.ts";
+export type { Tenancy, TenantInfo } from "../tenants/tenancy.ts";
+export type { HookInfo, ReadableOptions, Run, RunReadable, SandboxOptions, StepBody, Usage };
+
+/** What an embedded Baton is made of. */
 export interface BatonOptions {
   /** Where truth is kept. Closed with the Baton. */
   readonly world: World;
@@ -78,6 +89,7 @@ export interface BatonOptions {
   readonly log?: Log;
 }
 
+/** How a run is started; by default of the one tenant of an embedded Baton. */
 export interface StartOptions {
   readonly tenantId?: string;
   /** A bundle's hash or an alias; `live` by default. */
@@ -89,6 +101,7 @@ export interface StartOptions {
   readonly attributes?: Readonly<Record<string, string>>;
 }
 
+/** How a payload is brought to a hook. */
 export interface ResumeOptions {
   readonly tenantId?: string;
   /** Repeats of one resume under one id are one payload. */
@@ -97,28 +110,7 @@ export interface ResumeOptions {
   readonly waitMs?: number;
 }
 
-/** A run, as platform code sees it. Nothing is read until it is asked. */
-export interface Run {
-  readonly runId: string;
-  readonly tenantId: string;
-  exists(): Promise<boolean>;
-  status(): Promise<RunStatus>;
-  row(): Promise<RunRow>;
-  /** Waits for the end. Rejects with `RUN_FAILED` (`cause`: what was thrown) or `RUN_CANCELLED`. */
-  returnValue(signal?: AbortSignal): Promise<unknown>;
-  /** Chunks that its steps wrote, from an index on, live: bytes as bytes, values decoded. */
-  getReadable(options?: ReadableOptions): RunReadable;
-  /** False if it was over already. */
-  cancel(cancelReason?: string): Promise<boolean>;
-  /** Ends sleeps now: those named, or all that are open. How many will. */
-  wakeUp(waitIds?: readonly string[]): Promise<{ readonly stoppedCount: number }>;
-}
-
-export interface RunReadable extends ReadableStream<unknown> {
-  /** The index of the last chunk so far, -1 while there is none. */
-  getTailIndex(): Promise<number>;
-}
-
+/** Baton in a platform's process: takes deliveries, and what the platform asks of runs. */
 export interface Baton {
   /** Starts a workflow of a bundle, by its id or by its name if only one workflow has it. */
   start(workflow: string, args: readonly unknown[], options?: StartOptions): Promise<Run>;
@@ -129,6 +121,8 @@ export interface Baton {
     payload: unknown,
     options?: ResumeOptions,
   ): Promise<{ readonly runId: string }>;
+  /** The open hook that holds the token; `HOOK_NOT_FOUND` if the tenant has none. */
+  getHookByToken(token: string, options?: { readonly tenantId?: string }): Promise<HookInfo>;
   /** Answers a request to the address of a webhook; `HOOK_NOT_FOUND` if there is none. */
   resumeWebhook(
     token: string,
@@ -158,8 +152,23 @@ const HOOK_LOOK_MS = 50;
 /** One tenant alone gets four fifths of the places. */
 const DELIVERIES: ConsumeOptions = { orchestratorsMax: 80, stepsMax: 80, timesFreeMax: 4 };
 
+/** A Baton with what of it dies, and what outlives it, where its process is lost. */
+export interface ComposedBaton {
+  readonly baton: Baton;
+  readonly sandbox: Sandbox;
+  readonly vault: Vault;
+}
+
 /** Opens an embedded Baton and begins to take deliveries. */
 export async function createBaton(options: BatonOptions): Promise<Baton> {
+  return (await composeBaton(options)).baton;
+}
+
+/** The same with its parts, for `baton/testing`; `around` goes around what runs steps. */
+export async function composeBaton(
+  options: BatonOptions,
+  around: (steps: StepRunner) => StepRunner = (steps) => steps,
+): Promise<ComposedBaton> {
   const { clock = systemClock, random = systemRandom, log = silentLog } = options;
   const vault = await openVault(options.keyFolder);
   const sealed = sealWorld(options.world, vault);
@@ -175,18 +184,8 @@ export async function createBaton(options: BatonOptions): Promise<Baton> {
     count: (tenantId, sample) => tenants.count(tenantId, sample),
     clock,
   });
-  const sandboxedSteps = sandbox.stepRunner({
-    stepSideOf: stepSideFrom(tenants),
-    limitsOf: (tenantId) => tenants.stepLimitsOf(tenantId),
-    secretsOf: (tenantId) => tenants.secretsOf(tenantId),
-    count: (tenantId, sample) => tenants.count(tenantId, sample),
-    cpuWaitMs: (tenantId) => tenants.cpuWaitMs(tenantId),
-    clock,
-    random,
-    log,
-    egress: options.egress ?? egress,
-  });
-  const steps = new FirstThatKnows([hostStepsOf(options.steps, tenants, log), sandboxedSteps]);
+  const stepParts = { tenants, sandbox, egress: options.egress ?? egress, clock, random, log };
+  const steps = around(stepRunnerOf(options.steps, stepParts));
   const admission = { world, sandbox, registry, clock, guestLibraries: [guestLibraryText()] };
   const bundles = new Deployments(admission, tenants);
   const settings = { ...settingsOf(process.env), ...options.settings };
@@ -209,7 +208,7 @@ export async function createBaton(options: BatonOptions): Promise<Baton> {
     await egress.close();
     await world.close();
   };
-  return {
+  const baton: Baton = {
     ...callsOf(engine, bundles, clock),
     bundles,
     tenants: new Tenancy({ registry, policy: tenants, vault, clock }),
@@ -221,6 +220,35 @@ export async function createBaton(options: BatonOptions): Promise<Baton> {
     world,
     close: () => (closing ??= close()),
   };
+  return { baton, sandbox, vault };
+}
+
+interface StepParts {
+  readonly tenants: TenantPolicy;
+  readonly sandbox: WholeSandbox;
+  readonly egress: EgressPort;
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly log: Log;
+}
+
+/** What runs steps: functions of the platform and trusted bundles first, then heaps. */
+function stepRunnerOf(
+  steps: BatonOptions["steps"],
+  { tenants, sandbox, egress, clock, random, log }: StepParts,
+): StepRunner {
+  const sandboxedSteps = sandbox.stepRunner({
+    stepSideOf: stepSideFrom(tenants),
+    limitsOf: (tenantId) => tenants.stepLimitsOf(tenantId),
+    secretsOf: (tenantId) => tenants.secretsOf(tenantId),
+    count: (tenantId, sample) => tenants.count(tenantId, sample),
+    cpuWaitMs: (tenantId) => tenants.cpuWaitMs(tenantId),
+    clock,
+    random,
+    log,
+    egress,
+  });
+  return new FirstThatKnows([hostStepsOf(steps, tenants, log), sandboxedSteps]);
 }
 
 async function openVault(keyFolder: string): Promise<Vault> {
@@ -229,12 +257,13 @@ async function openVault(keyFolder: string): Promise<Vault> {
   return new Vault(await openMasterKeys({ path, mayCreate: true, wrappedKeys }), wrappedKeys);
 }
 
-function callsOf(
-  engine: EngineRuntime,
-  bundles: Deployments,
-  clock: Clock,
-): Pick<Baton, "start" | "getRun" | "resumeHook" | "resumeWebhook" | "registerLifecycleHooks"> {
-  const runOf = (handle: RunHandle) => runView(engine, handle);
+type Calls = Pick<
+  Baton,
+  "start" | "getRun" | "resumeHook" | "getHookByToken" | "resumeWebhook" | "registerLifecycleHooks"
+>;
+
+function callsOf(engine: EngineRuntime, bundles: Deployments, clock: Clock): Calls {
+  const runOf = (handle: RunHandle) => runView(engine, stepCodec, handle);
   return {
     start: async (workflow, args, options = {}) => {
       const tenantId = tenantOf(options);
@@ -249,6 +278,8 @@ function callsOf(
       return runOf(engine.getRun(tenantId, run.runId));
     },
     getRun: (runId, of = {}) => runOf(engine.getRun(tenantOf(of), runId)),
+    getHookByToken: async (token, of = {}) =>
+      hookInfo(stepCodec, await engine.getHookByToken(tenantOf(of), token)),
     resumeWebhook: (token, request, of = {}) =>
       engine.resumeWebhook({ tenantId: tenantOf(of), token }, request),
     registerLifecycleHooks: ({ onRunCompleted, onRunFailed }) => {
@@ -337,49 +368,4 @@ function workflowIdNamed(manifest: string, workflow: string): string {
     used: workflow,
     allowed: ids.slice(0, 20).join(", "),
   });
-}
-
-function runView(engine: EngineRuntime, handle: RunHandle): Run {
-  const { run } = handle;
-  return {
-    runId: run.runId,
-    tenantId: run.tenantId,
-    exists: () => handle.exists(),
-    status: () => handle.status(),
-    row: () => handle.row(),
-    returnValue: async (signal) => outputOf(await handle.awaitOutcome(signal), run.runId),
-    getReadable: ({ namespace, startIndex } = {}) => {
-      const place = userStreamOf(run, namespace);
-      const streams = engine.streamsOf(run.tenantId);
-      const readable = readableOf({ streams, codec: stepCodec }, place, startIndex);
-      const getTailIndex = async () =>
-        (await engine.streamInfo(run.tenantId, place))?.tailIndex ?? -1;
-      return Object.assign(readable, { getTailIndex });
-    },
-    cancel: (cancelReason) => handle.cancel(cancelReason),
-    wakeUp: async (waitIds) => ({ stoppedCount: (await handle.wakeUp(waitIds)).length }),
-  };
-}
-
-function outputOf(outcome: RunOutcome, runId: string): unknown {
-  switch (outcome.kind) {
-    case "completed":
-      return stepCodec.decode(outcome.output, PLAIN_REALM);
-    case "failed": {
-      const { errorCode } = outcome;
-      const cause = stepCodec.decode(outcome.error, PLAIN_REALM);
-      throw new BatonError(
-        "RUN_FAILED",
-        `the run failed: ${errorCode}`,
-        { runId, errorCode },
-        cause,
-      );
-    }
-    case "cancelled": {
-      const { cancelReason } = outcome;
-      throw new BatonError("RUN_CANCELLED", "the run was cancelled", { runId, cancelReason });
-    }
-    default:
-      return assertNever(outcome);
-  }
 }

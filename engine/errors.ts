@@ -320,6 +320,12 @@ export const ERROR_TABLE = {
     when: "The World asks for less load.",
     todo: "Try again after `retryAfterMs`.",
   },
+  NOT_REACHED: {
+    name: "NotReachedError",
+    status: 409,
+    when: "A test waited for something that its run did not come to.",
+    todo: "Read what the run was doing instead: move the clock, let a held step go, or fix the code.",
+  },
   UNFINISHED: {
     name: "NotAvailableError",
     status: 501,

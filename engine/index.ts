@@ -15,5 +15,26 @@ export type { StartRequest, StartResult } from "./start.ts";
 export type { HookResume } from "./intake.ts";
 export { DEFAULT_SETTINGS, settingsOf } from "./settings.ts";
 export type { Settings } from "./settings.ts";
-export { createBaton } from "./compose.ts";
-export type { Baton, BatonOptions, Run, StartOptions } from "./compose.ts";
+export { EMBEDDED_QUOTAS, createBaton } from "./compose.ts";
+export type {
+  ApiKeyInfo,
+  Baton,
+  BatonOptions,
+  BuiltBundle,
+  EgressPolicy,
+  EgressPolicyInput,
+  HookInfo,
+  IssuedApiKey,
+  QuotaOverrides,
+  Quotas,
+  ReadableOptions,
+  ResumeOptions,
+  Run,
+  RunReadable,
+  SandboxOptions,
+  StartOptions,
+  StepBody,
+  Tenancy,
+  TenantInfo,
+  Usage,
+} from "./compose.ts";

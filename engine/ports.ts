@@ -8,3 +8,5 @@ export type * from "./ports/sandbox.ts";
 export type * from "./ports/steps.ts";
 export type * from "./ports/tenants.ts";
 export type * from "./ports/host.ts";
+export type * from "./ports/access.ts";
+export type * from "./ports/egress.ts";

@@ -106,6 +106,8 @@ export class GuestHost implements Place {
 
   async kill(reason: string): Promise<void> {
     this.#lose(reason);
+    // Whoever waits for its end is not to end before it.
+    this.#child.ref();
     this.#child.kill("SIGKILL");
     await this.#exited;
   }

@@ -121,7 +121,8 @@ export class GuestThread implements Place, Watched {
       this.#events.answered(order, answer, cpuMs);
       this.#pending.settle(number, answer);
     }
-    if (!this.isBusy) this.#worker.unref();
+    // Not behind its death: a late answer must not let the process end before the thread has.
+    if (this.#death === null && !this.isBusy) this.#worker.unref();
   }
 
   #die(reason: string, answerOf: (order: Order) => Answer | null = () => null): void {

@@ -1,16 +1,24 @@
 /**
  * Builds what cannot run from source: code that runs inside heaps, and entries of threads and
  * child processes (Node 20 starts no worker thread from a `.ts` file). With `--package` it also
- * emits the JavaScript and types that npm ships.
+ * emits the JavaScript and types that npm ships; `--out` puts all of it into another folder.
  *
  * `sandbox/guest/<name>.guest.ts`     →  dist/guest/<name>.js      one script, no imports
  * `sandbox/guest/shims/<name>.shim.ts`  →  dist/shims/<name>.js    what bundles import of the SDK
  * `<folder>/…/<name>.entry.ts`        →  dist/entries/<name>.mjs   packages stay external
  */
 import { execFileSync } from "node:child_process";
-import { existsSync, readdirSync } from "node:fs";
+import { copyFileSync, existsSync, readdirSync } from "node:fs";
 import { basename } from "node:path";
+import { parseArgs } from "node:util";
 import { build } from "esbuild";
+
+const { values } = parseArgs({
+  options: { package: { type: "boolean" }, out: { type: "string", default: "dist" } },
+});
+const OUT = values.out;
+/** Types without code, which the compiler does not copy. */
+const TYPES = ["tenants/bundles/workflow-sdk.d.ts"];
 
 async function buildParts(): Promise<void> {
   const guests = find(["sandbox/guest"], ".guest.ts");
@@ -19,7 +27,7 @@ async function buildParts(): Promise<void> {
   await Promise.all([
     build({
       entryPoints: named(guests, ".guest.ts"),
-      outdir: "dist/guest",
+      outdir: `${OUT}/guest`,
       bundle: true,
       minify: true,
       format: "iife",
@@ -31,7 +39,7 @@ async function buildParts(): Promise<void> {
     }),
     build({
       entryPoints: named(shims, ".shim.ts"),
-      outdir: "dist/shims",
+      outdir: `${OUT}/shims`,
       bundle: true,
       format: "esm",
       platform: "neutral",
@@ -40,7 +48,7 @@ async function buildParts(): Promise<void> {
     }),
     build({
       entryPoints: named(entries, ".entry.ts"),
-      outdir: "dist/entries",
+      outdir: `${OUT}/entries`,
       outExtension: { ".js": ".mjs" },
       bundle: true,
       format: "esm",
@@ -66,6 +74,7 @@ function named(files: string[], ending: string): { in: string; out: string }[] {
 }
 
 await buildParts();
-if (process.argv.includes("--package")) {
-  execFileSync("npx", ["tsc", "-p", "tsconfig.build.json"], { stdio: "inherit" });
+if (values.package === true) {
+  execFileSync("npx", ["tsc", "-p", "tsconfig.build.json", "--outDir", OUT], { stdio: "inherit" });
+  for (const file of TYPES) copyFileSync(file, `${OUT}/${file}`);
 }

@@ -28,6 +28,7 @@ export { withSourcePlaces } from "./source-places.ts";
 export { watchBundle } from "./watch.ts";
 export type { BundleWatch, WatchRequest } from "./watch.ts";
 
+/** Which sources become a bundle. */
 export interface BuildRequest {
   readonly projectRoot: string;
   /** Files or folders below the root that hold the workflows. */
@@ -38,6 +39,7 @@ export interface BuildRequest {
   readonly guestLibrary?: string;
 }
 
+/** Both sides of a tenant's code, ready to deploy. */
 export interface BuiltBundle {
   readonly hash: BundleHash;
   readonly workflowCode: string;

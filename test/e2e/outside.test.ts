@@ -235,6 +235,18 @@ describe.each(FORMS)("steps $form", ({ steps }) => {
       }
     });
 
+    it("is found by its token, with the run that it is of", async () => {
+      const run = await baton().start("webhook", ["default"]);
+      const [token] = await firstOf(run);
+      expect(await baton().getHookByToken(token)).toMatchObject({
+        runId: run.runId,
+        isWebhook: true,
+        metadata: undefined,
+      });
+      await run.cancel();
+      await expect(baton().getHookByToken(token)).rejects.toMatchObject({ code: "HOOK_NOT_FOUND" });
+    });
+
     it("refuses a body that is longer than a payload may be, and the run hears of nothing", async () => {
       const run = await baton().start("webhook", ["default"]);
       const [token] = await firstOf(run);

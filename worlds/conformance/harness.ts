@@ -34,6 +34,7 @@ export interface OpenWorld {
   close(): Promise<void>;
 }
 
+/** How the suite opens the World that it attacks. */
 export interface Harness {
   readonly name: string;
   /** It stores, so the cases of W32 and W33 are for it. */

@@ -43,6 +43,7 @@ const GROUPS = [
   dedupeCases,
 ];
 
+/** Defines a vitest suite: what every World has to keep, attacked through `harness`. */
 export function conformance(harness: Harness): void {
   describe(`the ${harness.name} World`, () => {
     let open: OpenWorld | null = null;

@@ -18,6 +18,7 @@ import { ThreadCore } from "./thread-core.ts";
 export type { IntegrityReport } from "./maintenance.ts";
 export type { LocalDurability } from "./protocol.ts";
 
+/** Where a local World lives, and how. */
 export interface LocalWorldOptions {
   /** The database file; SQLite keeps `-wal`, `-shm` and our `-lock` beside it. */
   readonly path: string;
@@ -28,6 +29,7 @@ export interface LocalWorldOptions {
   readonly log?: Log;
 }
 
+/** One SQLite file, and what is done to keep it. */
 export interface LocalWorld extends World {
   /**
    * Reads the whole file: SQLite's own check, and every log's slots, counts and digests. Nothing
@@ -46,6 +48,7 @@ const SURVIVES: Readonly<Record<LocalDurability, Durability>> = {
   "power-loss-may-corrupt": "process-crash",
 };
 
+/** Opens the file for this process alone; `WORLD_LOCKED` if another one has it. */
 export async function openLocalWorld(options: LocalWorldOptions): Promise<LocalWorld> {
   const { path, durability = "full", readOnly: isReadOnly = false } = options;
   const clock = options.clock ?? systemClock;

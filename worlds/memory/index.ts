@@ -15,12 +15,14 @@ import { carryOut, ledgerOver } from "../ledger.ts";
 import { silentLog, systemClock, systemRandom } from "../platform.ts";
 import { memoryTables } from "./memory-tables.ts";
 
+/** Time and chance of a memory World; the system's by default. */
 export interface MemoryWorldOptions {
   readonly clock?: Clock;
   readonly random?: Random;
   readonly log?: Log;
 }
 
+/** An empty World that is gone with the process. */
 export function createMemoryWorld(options: MemoryWorldOptions = {}): World {
   const clock = options.clock ?? systemClock;
   const random = options.random ?? systemRandom;
