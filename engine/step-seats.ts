@@ -39,10 +39,9 @@ export class StepSeats implements StepRunner {
     const max = this.#maxOf(run.tenantId);
     const bench = this.#benches.get(run.tenantId) ?? { running: 0, waiting: new Set() };
     this.#benches.set(run.tenantId, bench);
-    if (max !== null && bench.running >= max) await nextSeat(bench, signal);
-    else bench.running += 1;
+    if (max === null || bench.running < max) bench.running += 1;
+    else if (!(await nextSeat(bench, signal))) return ENDED_BEFORE;
     try {
-      if (signal.aborted) return { kind: "interrupted", reason: "its run ended before it began" };
       return await this.#inner.run(attempt);
     } finally {
       this.#leave(run.tenantId, bench);
@@ -61,17 +60,21 @@ export class StepSeats implements StepRunner {
   }
 }
 
-/** Resolves with a seat taken over from another, or with one too many if the run ended. */
-function nextSeat(bench: Bench, signal: AbortSignal): Promise<void> {
+const ENDED_BEFORE: StepOutcome = {
+  kind: "interrupted",
+  reason: "its run ended before it began",
+};
+
+/** True with a seat that another left; false once the run has ended. */
+function nextSeat(bench: Bench, signal: AbortSignal): Promise<boolean> {
   return new Promise((resolve) => {
     const end = (): void => {
       bench.waiting.delete(sit);
-      bench.running += 1;
-      resolve();
+      resolve(false);
     };
     const sit = (): void => {
       signal.removeEventListener("abort", end);
-      resolve();
+      resolve(true);
     };
     bench.waiting.add(sit);
     signal.addEventListener("abort", end, { once: true });

@@ -20,6 +20,8 @@ const COUNT_AGE_MS_MAX = 60_000;
 
 interface Count {
   readonly counted: number;
+  /** How far it was counted: at this limit there may be more. */
+  readonly countedTo: number;
   readonly atMs: number;
   /** Starts of this process that the count may not hold. */
   since: number;
@@ -42,7 +44,9 @@ export class OpenRuns {
   async take(tenantId: TenantId, max: number): Promise<number | null> {
     for (;;) {
       const count = this.#counts.get(tenantId);
-      const ageMs = count === undefined ? Infinity : this.#clock.now() - count.atMs;
+      const isKnown =
+        count !== undefined && (count.counted < count.countedTo || max <= count.countedTo);
+      const ageMs = isKnown ? this.#clock.now() - count.atMs : Infinity;
       const used = (count?.counted ?? 0) + (count?.since ?? 0) + this.#pendingOf(tenantId);
       const isFull = used >= max;
       if (ageMs < (isFull ? RECOUNT_MS_MIN : COUNT_AGE_MS_MAX)) {
@@ -81,7 +85,7 @@ export class OpenRuns {
     const counted = await this.#world.forTenant(tenantId).runs.countOpen(max);
     // What was written while it was counted may be in it or not: it counts as not.
     const during = (this.#counts.get(tenantId)?.since ?? 0) - before;
-    const count = { counted, atMs: this.#clock.now(), since: Math.max(0, during) };
+    const count = { counted, countedTo: max, atMs: this.#clock.now(), since: Math.max(0, during) };
     this.#counts.set(tenantId, count);
     return count;
   }

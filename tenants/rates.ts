@@ -12,6 +12,8 @@ import { Lru } from "./lru.ts";
 
 const SECOND_MS = 1_000;
 const SECONDS = 60;
+/** What adding up fractions may lose. */
+const ROUNDING = 1e-6;
 /** Tenants or runs that are remembered; who was not seen for longest starts anew. */
 const REMEMBERED_MAX = 10_000;
 
@@ -27,11 +29,12 @@ export class Rates {
   /** Null: it fits, and is counted. Otherwise the ms after which one more fits. */
   take(key: string, perSecondMax: number, nowMs: number): number | null {
     const left = this.#left(key, perSecondMax, nowMs);
-    if (left >= 1) {
+    if (left >= 1 - ROUNDING) {
       this.#buckets.set(key, { left: left - 1, atMs: nowMs });
       return null;
     }
-    return perSecondMax === 0 ? SECOND_MS : Math.ceil(((1 - left) * SECOND_MS) / perSecondMax);
+    if (perSecondMax === 0) return SECOND_MS;
+    return Math.ceil(((1 - ROUNDING - left) * SECOND_MS) / perSecondMax);
   }
 
   /** How many of those that fit at once are used up now. */
