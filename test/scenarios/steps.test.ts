@@ -46,6 +46,20 @@ scenario(
 );
 
 scenario(
+  "a background `maxRetries: 0` step whose delivery wakes behind its outcome runs no second body",
+  {
+    runs: [program(all({ do: "once", label: "pay", plan: { ms: 50 } }, sleep(HOUR_MS)))],
+    settings: QUEUED,
+    workers: 2,
+    script: [{ fault: "stall", at: "events.create", when: writes("step_started") }],
+  },
+  ({ count, bodies }) => {
+    expect([count("step_started"), count("step_completed")]).toEqual([2, 1]);
+    expect(bodies("pay")).toBe(1);
+  },
+);
+
+scenario(
   "a background body is not begun behind a refused start",
   {
     runs: [program(step("late"), { cancelAfterMs: 100 })],

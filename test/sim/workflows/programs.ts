@@ -1,12 +1,12 @@
 /** Runs a program that it is given: how random programs need no bundle of their own. */
 import { createHook, setAttributes, sleep } from "workflow";
 import { hop } from "./input.ts";
-import { act, brittle } from "./steps.ts";
+import { act, brittle, once } from "./steps.ts";
 import type { Plan } from "./steps.ts";
 
 export type Program =
   | { readonly do: "step"; readonly label: string; readonly plan: Plan }
-  | { readonly do: "brittle"; readonly label: string; readonly plan: Plan }
+  | { readonly do: "brittle" | "once"; readonly label: string; readonly plan: Plan }
   | { readonly do: "sleep"; readonly ms: number }
   | { readonly do: "hook"; readonly name: string; readonly times: number }
   /** A hook that nobody awaits until the body has ended. */
@@ -44,6 +44,8 @@ async function run(input: ProgramInput, program: Program): Promise<unknown> {
       return act(input.canary, program.label, program.plan);
     case "brittle":
       return brittle(input.canary, program.label, program.plan);
+    case "once":
+      return once(input.canary, program.label, program.plan);
     case "sleep":
       return sleep(program.ms).then(() => "slept");
     case "hook":
