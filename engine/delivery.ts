@@ -105,7 +105,10 @@ async function drive(
   }
   const birth = fresh === null ? birthOf(loaded.log.run) : birthOfInput(fresh);
   const state = stateOf(arrival, { limits, loaded, birth });
-  const unlisten = arrival.engine.memory.stopping.onBegin(() => state.progress.notify());
+  const unlisten = arrival.engine.memory.stopping.listen({
+    onBegin: () => state.progress.notify(),
+    onCut: () => state.bodies.cut(),
+  });
   let ending: Ending | null = null;
   try {
     ending = fresh === null ? await failAtDeliveriesCap(state) : await beginFresh(state, fresh);

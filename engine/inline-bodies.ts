@@ -9,6 +9,7 @@ import { assert } from "./assert.ts";
 import type { EntityId } from "./ids.ts";
 import type { StepAccess } from "./ports/access.ts";
 import type { StepAttempt, StepOutcome, StepRunner } from "./ports/steps.ts";
+import { STOPPING, outcomeOfCut } from "./retry.ts";
 import type { StepState } from "./steps.ts";
 
 export interface BodyStart {
@@ -42,6 +43,8 @@ export class InlineBodies {
   readonly #settled = new Map<EntityId, SettledBody>();
   /** Of the running bodies: a signal of its own each, since each listens to its own. */
   readonly #aborts = new Map<EntityId, AbortController>();
+  readonly #retriable = new Set<EntityId>();
+  #isCut = false;
 
   constructor({ runner, accessOf, onSettled }: InlineBodiesParts) {
     this.#runner = runner;
@@ -72,6 +75,8 @@ export class InlineBodies {
     assert(!this.has(stepId), "a delivery runs one body of a step at a time");
     const abort = new AbortController();
     this.#aborts.set(stepId, abort);
+    const isRetriable = body.maxRetries > 0;
+    if (isRetriable) this.#retriable.add(stepId);
     const attempt = { ...body.attempt, signal: abort.signal };
     const run = this.#runner
       .run({ ...attempt, access: this.#accessOf(attempt, body.runStart ?? null) })
@@ -79,10 +84,13 @@ export class InlineBodies {
       .then((outcome) => {
         this.#running.delete(stepId);
         this.#aborts.delete(stepId);
-        this.#settled.set(stepId, { ...body, outcome });
+        this.#retriable.delete(stepId);
+        const counted = this.#isCut && isRetriable ? outcomeOfCut(outcome) : outcome;
+        this.#settled.set(stepId, { ...body, outcome: counted });
         this.#onSettled();
       });
     this.#running.set(stepId, run);
+    if (this.#isCut) this.cut();
   }
 
   /** It has ended, and what it writes to streams goes on. */
@@ -102,6 +110,12 @@ export class InlineBodies {
       await this.#running.get(stepId);
       this.#settled.delete(stepId);
     }
+  }
+
+  /** The process stops: bodies that may run again are cut short, the others are waited for (E17). */
+  cut(): void {
+    this.#isCut = true;
+    for (const stepId of this.#retriable) this.#aborts.get(stepId)?.abort(new Error(STOPPING));
   }
 
   /** Tells the bodies that their run is over. */

@@ -119,6 +119,8 @@ export const STREAM_TAIL_AFTER_END_MS = 5 * SECOND;
 export const STREAM_SIZES_AGE_MS_MAX = 10 * SECOND;
 /** Runs whose sizes a process remembers. */
 export const STREAM_SIZES_MAX = 1_000;
+/** How long bodies may go on once the process stops; then those that may run again are cut short. */
+export const STOP_GRACE_MS = 5 * SECOND;
 /** How long the outcome of a body waits for what it wrote to streams. */
 export const STREAM_FLUSH_MS = 2 * SECOND;
 

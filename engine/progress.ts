@@ -3,6 +3,7 @@
  *
  * Owns no state of a run. A notice that comes before the wait is not lost.
  */
+import { STOP_GRACE_MS } from "./limits.ts";
 import type { Clock } from "./ports/host.ts";
 
 export class Progress {
@@ -39,23 +40,52 @@ export class Progress {
   }
 }
 
-/** Whether the process is ending; deliveries then hand off as soon as they can. */
+/** What is told of the end of the process; each at once if it has come to that already. */
+export interface StopListener {
+  readonly onBegin?: () => void;
+  /** The grace is over. */
+  readonly onCut: () => void;
+}
+
+/**
+ * Whether the process is ending: deliveries hand off as soon as they can, and bodies that may run
+ * again elsewhere are cut short once they have had a grace.
+ */
 export class Stopping {
-  readonly #listeners = new Set<() => void>();
+  readonly #clock: Clock;
+  readonly #listeners = new Set<StopListener>();
   #hasBegun = false;
+  #isCut = false;
+  #cancelGrace = (): void => undefined;
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+  }
 
   get hasBegun(): boolean {
     return this.#hasBegun;
   }
 
   begin(): void {
+    if (this.#hasBegun) return;
     this.#hasBegun = true;
-    for (const listener of this.#listeners) listener();
+    this.#cancelGrace = this.#clock.setTimer(STOP_GRACE_MS, () => {
+      this.#isCut = true;
+      for (const listener of this.#listeners) listener.onCut();
+    });
+    for (const listener of this.#listeners) listener.onBegin?.();
   }
 
-  /** Calls back when it begins; returns what ends that. */
-  onBegin(listener: () => void): () => void {
+  /** Nothing is under way any more. */
+  end(): void {
+    this.#cancelGrace();
+  }
+
+  /** Returns what ends it. */
+  listen(listener: StopListener): () => void {
     this.#listeners.add(listener);
+    if (this.#hasBegun) listener.onBegin?.();
+    if (this.#isCut) listener.onCut();
     return () => this.#listeners.delete(listener);
   }
 }

@@ -5,6 +5,8 @@
  *
  * E16  `maxRetries: 0` is at most one attempt per live owner, an interrupted one included: what cut
  *      it short cannot say how far it came.
+ * E17  The end of a process cuts short only bodies that may run again, and such an attempt does not
+ *      count.
  */
 import { assertNever } from "./assert.ts";
 import { errorPayload } from "./payload.ts";
@@ -67,6 +69,15 @@ export function verdictOf(end: AttemptEnd): Verdict {
       return assertNever(outcome);
   }
 }
+
+/** What counts of a body that was cut short because its process stops: only what it completed. */
+export function outcomeOfCut(outcome: StepOutcome): StepOutcome {
+  // Its failure may be no more than its answer to the signal.
+  return outcome.kind === "failed" ? { kind: "interrupted", reason: STOPPING } : outcome;
+}
+
+/** Why a body is cut short, for the error that its step's log keeps. */
+export const STOPPING = "its process stops";
 
 function interrupted(end: AttemptEnd, reason: string): Verdict {
   const error = errorPayload(

@@ -20,7 +20,7 @@ import { route } from "./orchestrator.ts";
 import { orchestratorMessage } from "./owed.ts";
 import type { Engine, EngineParts, ProcessMemory } from "./parts.ts";
 import type { Clock } from "./ports/host.ts";
-import type { ConsumeOptions, Consumer, QueueHandlers } from "./ports/queue.ts";
+import type { ConsumeOptions, Consumer, DeliveryResult, QueueHandlers } from "./ports/queue.ts";
 import type { TenantInUse } from "./ports/tenants.ts";
 import type { StepStreams, StreamPlace } from "./ports/access.ts";
 import type { HookRow, StreamInfo } from "./ports/world.ts";
@@ -60,7 +60,10 @@ export interface EngineRuntime {
   readonly handlers: QueueHandlers;
   /** Begins to take deliveries from the World's queue. Once. */
   consume(options: ConsumeOptions): void;
-  /** Deliveries hand off as soon as they can; resolves when the last one has answered. */
+  /**
+   * Deliveries hand off as soon as they can; resolves when the last one has answered. Bodies that may
+   * run again are cut short after `STOP_GRACE_MS`; one that may not is waited for to its own limit.
+   */
   stop(): Promise<void>;
 }
 
@@ -77,15 +80,22 @@ export function createEngine(given: EngineParts): EngineRuntime {
     lifecycle: new Lifecycle(parts.log),
     streams: new RunStreams(parts),
     flushing: new Set(),
-    stopping: new Stopping(),
+    stopping: new Stopping(parts.clock),
     snapshotShelf: new SnapshotShelf(),
     deliveries,
     runAhead: { isOff: false },
   };
   const engine: Engine = { parts, memory };
+  const underway = new Set<Promise<DeliveryResult>>();
+  const noted = (delivery: Promise<DeliveryResult>): Promise<DeliveryResult> => {
+    underway.add(delivery);
+    const forget = (): void => void underway.delete(delivery);
+    delivery.then(forget, forget);
+    return delivery;
+  };
   const handlers: QueueHandlers = {
-    orchestrator: (message, meta) => route(engine, message, meta),
-    step: (message, meta) => deliverStep(engine, message, meta),
+    orchestrator: (message, meta) => noted(route(engine, message, meta)),
+    step: (message, meta) => noted(deliverStep(engine, message, meta)),
   };
   let consumer: Consumer | null = null;
   const recover = async (run: RunRef): Promise<void> => {
@@ -123,6 +133,8 @@ export function createEngine(given: EngineParts): EngineRuntime {
     stop: async () => {
       memory.stopping.begin();
       await consumer?.stop();
+      await Promise.allSettled(underway);
+      memory.stopping.end();
       await flushed(parts.clock, memory.flushing);
       memory.liveHeaps.close();
     },

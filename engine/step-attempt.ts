@@ -16,7 +16,7 @@ import type { Payload } from "./payload.ts";
 import { newEvent } from "./plan.ts";
 import type { StepOutcome, StepTraits } from "./ports/steps.ts";
 import type { NextAttempt } from "./retry.ts";
-import { verdictOf } from "./retry.ts";
+import { STOPPING, outcomeOfCut, verdictOf } from "./retry.ts";
 import type { Slot } from "./slots.ts";
 import { accessOf } from "./step-access.ts";
 import type { StepArrival, StepEnd } from "./step-delivery.ts";
@@ -148,6 +148,14 @@ async function runBody(
 ): Promise<StepOutcome> {
   const { run, message } = arrival;
   const unwatch = watchRun(arrival, about.stop);
+  let isCut = false;
+  const unlisten = arrival.engine.memory.stopping.listen({
+    onCut: () => {
+      if (plan.traits.maxRetries === 0) return;
+      isCut = true;
+      about.stop.abort(new Error(STOPPING));
+    },
+  });
   try {
     const attempt = {
       run,
@@ -163,12 +171,14 @@ async function runBody(
       signal: about.stop.signal,
     };
     const access = accessOf(arrival.engine, attempt);
-    return await arrival.engine.parts.steps.run({ ...attempt, access });
+    const outcome = await arrival.engine.parts.steps.run({ ...attempt, access });
+    return isCut ? outcomeOfCut(outcome) : outcome;
   } catch (error) {
     // A runner never rejects for what a body does, so this was not the body's doing.
     return { kind: "interrupted", reason: String(error) };
   } finally {
     unwatch();
+    unlisten();
   }
 }
 

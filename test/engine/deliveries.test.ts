@@ -41,7 +41,7 @@ describe("a wake with nothing new", () => {
     expect(await rig.output(run)).toBe("payload");
   });
 
-  it("is not taken for one while a wait is nearly due: it may stand for its timer", async () => {
+  it("is taken for one while a wait is ahead, unless a timer was coalesced into it", async () => {
     const rig = createRig({
       programs: {
         main: async (guest) => {
@@ -54,7 +54,17 @@ describe("a wake with nothing new", () => {
     await rig.advance(HOUR - 4_000);
     await rig.world.queue.send(wakeOf(run));
     await rig.settle();
-    expect(outcomes(rig)).toEqual(["suspended", "suspended"]);
+    expect(outcomes(rig)).toEqual(["suspended", "nothing new"]);
+    const wait = (await rig.log(run)).find((event) => event.eventType === "wait_created");
+    await rig.engine().handlers.orchestrator(wakeOf(run), {
+      messageId: "m" as never,
+      deliveryCount: 1,
+      attempt: 1,
+      invocationStartedAt: rig.clock.now(),
+      recovery: false,
+      timers: [{ correlationId: wait?.correlationId as never, attempt: 1 }],
+    });
+    expect(outcomes(rig)).toEqual(["suspended", "nothing new", "suspended"]);
   });
 
   it("on a run that is over writes nothing and is acknowledged", async () => {
@@ -232,19 +242,5 @@ describe("the end of an invocation", () => {
     await rig.runOut(run);
     expect(await rig.output(run)).toBe("lx");
     expect(rig.deliveries.map((d) => d.answer)).toEqual([{ kind: "handoff" }, { kind: "ack" }]);
-  });
-
-  it("a process that stops hands off what it drives and takes nothing new", async () => {
-    const rig: Rig = createRig({ programs: { main: minutes }, steps: minute(() => rig) });
-    const run = await rig.start();
-    await rig.settle();
-    const stopped = rig.engine().stop();
-    rig.restart();
-    await rig.advance(60_000);
-    await stopped;
-    expect(rig.deliveries[0]?.answer).toEqual({ kind: "handoff" });
-    await rig.runOut(run);
-    expect(await rig.output(run)).toBe("end");
-    expect(rig.attempts).toHaveLength(30);
   });
 });

@@ -6,6 +6,7 @@ import type { RunRef } from "../../engine/ids.ts";
 import { LiveHeaps } from "../../engine/live-heaps.ts";
 import { RunLog } from "../../engine/log.ts";
 import type { Heap } from "../../engine/ports/sandbox.ts";
+import { STOP_GRACE_MS } from "../../engine/limits.ts";
 import { Progress, Stopping } from "../../engine/progress.ts";
 import { RecentKeys } from "../../engine/recent-keys.ts";
 import { slotOf } from "../../engine/slots.ts";
@@ -131,11 +132,26 @@ describe("progress", () => {
   });
 
   it("all listeners hear that the process is stopping, but those that left", () => {
-    const stopping = new Stopping();
-    let heard = 0;
-    stopping.onBegin(() => (heard += 1));
-    stopping.onBegin(() => (heard += 10))();
+    const stopping = new Stopping(new HeldClock());
+    const heard: string[] = [];
+    const listen = (name: string) =>
+      stopping.listen({
+        onBegin: () => heard.push(`${name} begins`),
+        onCut: () => heard.push(`${name} is cut`),
+      });
+    listen("a");
+    listen("b")();
     stopping.begin();
-    expect([stopping.hasBegun, heard]).toEqual([true, 1]);
+    expect([stopping.hasBegun, heard]).toEqual([true, ["a begins"]]);
+  });
+
+  it("who comes to listen late hears of the stop and of the end of its grace at once", async () => {
+    const clock = new HeldClock();
+    const stopping = new Stopping(clock);
+    const heard: string[] = [];
+    stopping.begin();
+    await clock.advance(STOP_GRACE_MS);
+    stopping.listen({ onBegin: () => heard.push("begins"), onCut: () => heard.push("is cut") });
+    expect(heard).toEqual(["begins", "is cut"]);
   });
 });
