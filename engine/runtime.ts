@@ -87,15 +87,9 @@ export function createEngine(given: EngineParts): EngineRuntime {
   };
   const engine: Engine = { parts, memory };
   const underway = new Set<Promise<DeliveryResult>>();
-  const noted = (delivery: Promise<DeliveryResult>): Promise<DeliveryResult> => {
-    underway.add(delivery);
-    const forget = (): void => void underway.delete(delivery);
-    delivery.then(forget, forget);
-    return delivery;
-  };
   const handlers: QueueHandlers = {
-    orchestrator: (message, meta) => noted(route(engine, message, meta)),
-    step: (message, meta) => noted(deliverStep(engine, message, meta)),
+    orchestrator: (message, meta) => noted(underway, route(engine, message, meta)),
+    step: (message, meta) => noted(underway, deliverStep(engine, message, meta)),
   };
   let consumer: Consumer | null = null;
   const recover = async (run: RunRef): Promise<void> => {
@@ -139,6 +133,17 @@ export function createEngine(given: EngineParts): EngineRuntime {
       memory.liveHeaps.close();
     },
   };
+}
+
+/** The delivery, which `underway` holds until it has answered. */
+function noted(
+  underway: Set<Promise<DeliveryResult>>,
+  delivery: Promise<DeliveryResult>,
+): Promise<DeliveryResult> {
+  underway.add(delivery);
+  const forget = (): void => void underway.delete(delivery);
+  delivery.then(forget, forget);
+  return delivery;
 }
 
 /** What bodies left behind for streams lands, if it does so soon. */
