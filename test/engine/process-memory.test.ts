@@ -76,11 +76,11 @@ describe("live heaps", () => {
 describe("consumed positions", () => {
   const run = runOf("a", 1);
 
-  it("are relied on until the next wait is nearly due", () => {
+  it("are relied on until the next wait is due", () => {
     const positions = new ConsumedPositions(10);
     positions.record(run, { slot: slotOf(4), nextDueMs: 100_000 });
-    expect(positions.restingAt(run, 94_999)).toBe(4);
-    expect(positions.restingAt(run, 95_000)).toBeNull();
+    expect(positions.restingAt(run, 99_999)).toBe(4);
+    expect(positions.restingAt(run, 100_000)).toBeNull();
     positions.record(run, { slot: slotOf(5), nextDueMs: null });
     expect(positions.restingAt(run, 1e15)).toBe(5);
     positions.forget(run);
