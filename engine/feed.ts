@@ -9,6 +9,7 @@
  * E51  A push that ends, fails or skips a slot is trouble: the poll is back at its short interval.
  * E52  The feed says that it is live only while a subscription is open, has reported no error and
  *      gives signs of life.
+ * E53  A subscription that is not answered in time is none; nothing of a delivery waits for longer.
  */
 import type { RunEvent } from "./events.ts";
 import { FEED_POLL_BACKOFF_FACTOR_MAX, FEED_SILENCE_MS, POLL_BACKOFF_MS_MAX } from "./limits.ts";
@@ -35,9 +36,12 @@ export class LiveFeed {
   #highestSlot: Slot;
   #isLive = false;
   #isStopped = false;
-  #isStarted = false;
+  #hasFailed = false;
+  #opening: Promise<void> | null = null;
   #isPolling = false;
   #intervalMs: number;
+  /** Epoch ms; null: none is due. */
+  #pollDueMs: number | null = null;
   #cancelPoll: () => void = () => undefined;
   #cancelWatch: () => void = () => undefined;
   #unsubscribe: () => void = () => undefined;
@@ -53,13 +57,25 @@ export class LiveFeed {
     return this.#isLive && !this.#isStopped;
   }
 
-  /** Opens it, above what the log holds. Once per delivery. */
+  /**
+   * Opens it, above what the log holds. Once per delivery. Resolves when it is known whether a push
+   * is up: at the latest after the deadline of a read, and then it is not.
+   */
   async start(topSlot: Slot): Promise<void> {
     this.advance(topSlot);
-    if (this.#isStarted) return;
-    this.#isStarted = true;
-    if (this.#options.hasPush) await this.#subscribe();
-    this.#schedulePoll();
+    this.#opening ??= this.#open();
+    await this.#opening;
+  }
+
+  async #open(): Promise<void> {
+    this.#schedulePoll(this.#intervalMs);
+    if (!this.#options.hasPush) return;
+    try {
+      await this.#subscribe();
+    } catch {
+      // Refused, or a cap was reached: the poll alone is complete, only slower.
+      this.#hasFailed = true;
+    }
   }
 
   /** The log has grown by what the delivery wrote or read itself. */
@@ -98,29 +114,40 @@ export class LiveFeed {
   }
 
   async #subscribe(): Promise<void> {
-    const { reader } = this.#options;
-    try {
-      const unsubscribe = await reader.events.subscribe(
-        reader.runId,
-        this.#topSlot,
-        (event) => {
-          this.#watch();
-          this.#offer("push", [event]);
-        },
-        { onError: () => this.#goDown(), onHeartbeat: (slot) => this.#beat(slot) },
+    const { reader, settings } = this.#options;
+    const opening = reader.events.subscribe(
+      reader.runId,
+      this.#topSlot,
+      (event) => {
+        this.#watch();
+        this.#offer("push", [event]);
+      },
+      { onError: () => this.#goDown(), onHeartbeat: (slot) => this.#beat(slot) },
+    );
+    const unsubscribe = await this.#within(settings.readTimeoutMs, opening);
+    if (unsubscribe === null || this.#isStopped || this.#hasFailed) {
+      // Nobody waits any more for what never answered, answers late, or has failed meanwhile.
+      opening.then(
+        (end) => end(),
+        () => undefined,
       );
-      if (this.#isStopped) {
-        unsubscribe();
-        return;
-      }
-      this.#unsubscribe = unsubscribe;
-      this.#isLive = true;
-      this.#intervalMs = this.#options.settings.feedPollIntervalMs;
-      this.#watch();
-    } catch {
-      // Refused, or a cap was reached: the poll alone is complete, only slower.
-      this.#isLive = false;
+      return;
     }
+    this.#unsubscribe = unsubscribe;
+    this.#isLive = true;
+    this.#intervalMs = settings.feedPollIntervalMs;
+    this.#schedulePoll(this.#intervalMs);
+    this.#watch();
+  }
+
+  /** Null: it was not answered in time. 0: no deadline. */
+  async #within<T>(timeoutMs: number, answer: Promise<T>): Promise<T | null> {
+    if (timeoutMs === 0) return answer;
+    let cancel = (): void => undefined;
+    const late = new Promise<null>((resolve) => {
+      cancel = this.#options.reader.clock.setTimer(timeoutMs, () => resolve(null));
+    });
+    return Promise.race([answer, late]).finally(() => cancel());
   }
 
   /** The World's top slot: what is missing below it was not pushed, or not yet. */
@@ -141,6 +168,8 @@ export class LiveFeed {
   }
 
   #goDown(): void {
+    if (this.#isStopped || this.#hasFailed) return;
+    this.#hasFailed = true;
     this.#isLive = false;
     this.#cancelWatch();
     this.#trouble();
@@ -166,20 +195,28 @@ export class LiveFeed {
     return this.#highestSlot - this.#topSlot > this.#pending.size;
   }
 
+  /** The next poll is soon, and no trouble puts it off. */
   #trouble(): void {
     this.#intervalMs = this.#shortInterval();
-    this.#schedulePoll();
+    const soonMs = this.#options.reader.clock.now() + this.#intervalMs;
+    if (this.#pollDueMs === null || this.#pollDueMs > soonMs) this.#schedulePoll(this.#intervalMs);
   }
 
   #shortInterval(): number {
     return this.#options.settings.pollIntervalMs;
   }
 
-  #schedulePoll(): void {
+  #schedulePoll(delayMs: number): void {
     this.#cancelPoll();
-    if (this.#isStopped || !this.#isStarted || this.#options.settings.pollIntervalMs === 0) return;
+    this.#pollDueMs = null;
+    if (this.#isStopped) return;
+    if (this.#options.settings.pollIntervalMs === 0) return;
     const { clock } = this.#options.reader;
-    this.#cancelPoll = clock.setTimer(this.#intervalMs, () => void this.#poll());
+    this.#pollDueMs = clock.now() + delayMs;
+    this.#cancelPoll = clock.setTimer(delayMs, () => {
+      this.#pollDueMs = null;
+      void this.#poll();
+    });
   }
 
   async #poll(): Promise<void> {
@@ -202,7 +239,7 @@ export class LiveFeed {
       this.#isPolling = false;
     }
     this.#intervalMs = isClean ? this.#backedOff(wasLive && this.#isLive) : this.#shortInterval();
-    this.#schedulePoll();
+    this.#schedulePoll(this.#intervalMs);
   }
 
   /** Beside a live push up to twice its interval, otherwise up to ten seconds. */

@@ -8,14 +8,15 @@
  */
 import { armOwned } from "./arming.ts";
 import type { DeliveryState, Ending } from "./delivery-state.ts";
-import { isPastDeadline, nowMs } from "./delivery-state.ts";
+import { isPastDeadline, marginStartMs, nowMs } from "./delivery-state.ts";
 import { CPU_WAIT_IN_PLACE_MS_MAX } from "./limits.ts";
 import { nextDueMs } from "./waits.ts";
 
 /** Waits until a body ends, something lands in the log, a wait is due, or time is up. */
 export async function awaitProgress(state: DeliveryState): Promise<void> {
   await armOwned(state);
-  await state.feed.start(state.log.topSlot);
+  // Only hints come from the feed, so nothing waits for it to open.
+  void state.feed.start(state.log.topSlot);
   if (state.feed.hasNews) return;
   const due = nextDueMs(state.log.waits.values());
   // Past the deadline nothing new begins in place; what runs is waited for, however long.
@@ -62,7 +63,7 @@ export async function linger(state: DeliveryState): Promise<boolean> {
 function lingerUntilMs(state: DeliveryState): number | null {
   const { world, settings } = state.engine.parts;
   const now = nowMs(state);
-  const untilMs = Math.min(now + settings.lingerMs, state.deadlineMs - settings.inlineMarginMs);
+  const untilMs = Math.min(now + settings.lingerMs, marginStartMs(state));
   if (!world.capabilities.liveFeed || untilMs <= now || isPastDeadline(state)) return null;
   for (const step of state.log.steps.values()) {
     if (step.outcome === null && step.mode === "background" && !waitsLong(step.retry, untilMs)) {

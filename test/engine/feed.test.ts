@@ -25,6 +25,9 @@ class Store {
   log: RunEvent[] = [];
   lists = 0;
   refuses = false;
+  /** Subscriptions are answered when the test says so. */
+  answer: (() => void) | null = null;
+  isSlow = false;
   hangs = false;
   push: (event: RunEvent) => void = () => undefined;
   options: SubscribeOptions | null = null;
@@ -60,6 +63,7 @@ class Store {
         if (this.refuses) throw new BatonError("RUN_FEED_LIMIT", "enough");
         this.push = onEvent;
         this.options = options;
+        if (this.isSlow) await new Promise<void>((resolve) => (this.answer = resolve));
         this.isSubscribed = true;
         return () => (this.isSubscribed = false);
       },
@@ -198,6 +202,56 @@ describe("the live feed", () => {
     await feed.start(slotOf(2));
     expect(feed.isLive).toBe(false);
     expect(await polls(1)).toEqual([2_000]);
+  });
+
+  it("a subscription that is not answered in 5 s is none, and one that comes later is ended", async () => {
+    const { feed, store, clock, taken } = feedOf();
+    store.isSlow = true;
+    const opened = feed.start(slotOf(2));
+    store.log = [event(3)];
+    await clock.advance(2_000);
+    expect(taken()).toEqual([3]);
+    await clock.advance(3_000);
+    await opened;
+    expect(feed.isLive).toBe(false);
+    store.answer?.();
+    await clock.advance(0);
+    expect([feed.isLive, store.isSubscribed]).toEqual([false, false]);
+  });
+
+  it("a feed that fails before its subscription is answered does not come to life by the answer", async () => {
+    const { feed, store, clock } = feedOf();
+    store.isSlow = true;
+    const opened = feed.start(slotOf(2));
+    await clock.advance(0);
+    store.options?.onError(new Error("closed"));
+    store.answer?.();
+    await opened;
+    await clock.advance(0);
+    expect([feed.isLive, store.isSubscribed]).toEqual([false, false]);
+  });
+
+  it("trouble upon trouble does not put the poll off", async () => {
+    const { feed, store, clock } = feedOf();
+    await feed.start(slotOf(2));
+    for (let slot = 4; slot < 10; slot++) {
+      store.push(event(slot));
+      await clock.advance(500);
+    }
+    expect(store.lists).toBe(1);
+  });
+
+  it.each([
+    ["without a push", false, 361],
+    ["beside a live push", true, 181],
+  ])("an idle hour %s costs so many polls", async (_name, hasPush, most) => {
+    const { feed, store, clock } = feedOf({ hasPush });
+    await feed.start(slotOf(2));
+    if (hasPush) store.beat(clock);
+    await clock.advance(3_600_000);
+    expect(feed.isLive).toBe(hasPush);
+    expect(store.lists).toBeLessThanOrEqual(most);
+    expect(store.lists).toBeGreaterThan(most - 5);
   });
 
   it("a poll that hangs is abandoned and the next one is soon", async () => {

@@ -31,6 +31,14 @@ export type FaultKind =
   | "feed silent"
   /** A live feed ends with an error. */
   | "feed failed"
+  /** A live feed leaves out some events. */
+  | "feed drops"
+  /** A live feed gives events more than once, and late. */
+  | "feed repeats"
+  /** A live feed pushes no more, and its heartbeats go on. */
+  | "feed stuck"
+  /** A subscription is never answered. */
+  | "feed hangs"
   /** A delivery's answer does not arrive: the message comes again. */
   | "ack lost"
   /** A body is cut short by what is not its own doing. */
@@ -45,12 +53,21 @@ const ANYWHERE: readonly FaultKind[] = [
   "stall",
 ];
 
+const FEED_FAULTS: readonly FaultKind[] = [
+  "feed silent",
+  "feed failed",
+  "feed drops",
+  "feed repeats",
+  "feed stuck",
+  "feed hangs",
+];
+
 /** Which faults can be met at a call site. */
 export function faultsAt(site: string): readonly FaultKind[] {
   if (site === "delivery") return ["ack lost", "crash before", "crash after"];
   if (site === "body") return ["interrupted", "crash before"];
   if (site.startsWith("sandbox.")) return ["heap lost"];
-  if (site === "events.subscribe") return ["refused", "feed silent", "feed failed"];
+  if (site === "events.subscribe") return ["refused", ...FEED_FAULTS];
   if (site === "snapshots.get") return [...ANYWHERE, "snapshot lost", "snapshot swapped"];
   if (WRITES.includes(site)) return [...ANYWHERE, "throttled", "short report"];
   return ANYWHERE;

@@ -13,6 +13,7 @@ import type { Message, Queue, Send, SendResult } from "../../engine/ports/queue.
 import type { CreateParams } from "../../engine/ports/world.ts";
 import { aheadPastHook, belowUnseen, speculativeKept, untoldTime } from "./ahead-mutants.ts";
 import { changed, eventsWith } from "./changed-world.ts";
+import { echoAsNews, gapPassedOn } from "./feed-mutants.ts";
 import type { Mutant } from "./simulator.ts";
 
 /** Every in-band write is taken, whatever it was decided from. */
@@ -298,4 +299,6 @@ export const MUTANTS: readonly Mutant[] = [
   speculativeKept,
   untoldTime,
   belowUnseen,
+  gapPassedOn,
+  echoAsNews,
 ];

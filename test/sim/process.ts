@@ -22,6 +22,8 @@ import type { CreateParams, EventResult, StoredSnapshot, World } from "../../eng
 import type { Draws } from "./draws.ts";
 import type { FaultKind, Faults } from "./faults.ts";
 import type { Journal } from "./journal.ts";
+import { subscriptionUnder } from "./simulated-feed.ts";
+import type { FeedWay } from "./simulated-feed.ts";
 import type { VirtualClock } from "./virtual-clock.ts";
 
 export interface ProcessOptions {
@@ -121,14 +123,23 @@ export class Process {
       get: (of, key) => {
         const method: unknown = Reflect.get(of, key);
         if (typeof method !== "function" || typeof key !== "string") return method;
+        const site = `${part}.${key}`;
         return (...args: unknown[]) =>
-          this.#call(`${part}.${key}`, args, () => method.apply(of, args) as Promise<unknown>);
+          this.#call(site, args, (fault) => {
+            const given =
+              site === "events.subscribe" ? subscriptionUnder(fault, args, this.#feedWay) : args;
+            return method.apply(of, given) as Promise<unknown>;
+          });
       },
     });
   }
 
   /** One call: there and back, with what may go wrong on the way. */
-  async #call<T>(site: string, args: readonly unknown[], apply: () => Promise<T>): Promise<T> {
+  async #call<T>(
+    site: string,
+    args: readonly unknown[],
+    apply: (fault: FaultKind | null) => Promise<T>,
+  ): Promise<T> {
     const { clock, draws, faults, journal } = this.#options;
     if (!this.#isAlive) return never();
     journal.count(site);
@@ -142,17 +153,17 @@ export class Process {
       journal.sends(this.name, site, args, false);
       throw refusal(fault, site);
     }
+    if (fault === "feed hangs") return never();
     if (fault === "snapshot lost") return null as T;
     if (fault === "snapshot swapped") {
       return this.#options.strangerSnapshot(String(args[0])) as T;
     }
-    const result = await this.#applied(site, args, apply);
+    const result = await this.#applied(site, args, () => apply(fault));
     if (site === "events.subscribe") this.#noteFeed(result as () => void);
     if (fault === "crash after") this.kill(site);
     await clock.sleep(latencyMs(draws));
     if (!this.#isAlive) return never();
     if (fault === "answer lost") throw refusal(fault, site);
-    this.#breakFeed(fault, args, result);
     return fault === "short report" ? shortened(result) : result;
   }
 
@@ -176,15 +187,9 @@ export class Process {
     else end();
   }
 
-  #breakFeed(fault: FaultKind | null, args: readonly unknown[], result: unknown): void {
-    if (fault !== "feed silent" && fault !== "feed failed") return;
+  get #feedWay(): FeedWay {
     const { clock, draws } = this.#options;
-    const end = result as () => void;
-    const { onError } = args[3] as { readonly onError: (error: Error) => void };
-    clock.setTimer(draws.between(0, 2_000), () => {
-      end();
-      if (fault === "feed failed") this.#whenAwake(() => onError(refusal(fault, "the feed")));
-    });
+    return { clock, draws, whenAwake: (callback) => this.#whenAwake(callback) };
   }
 
   async #stall(): Promise<void> {
