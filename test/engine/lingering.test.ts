@@ -138,7 +138,7 @@ describe("lingering", () => {
         settings: {
           inlineStepsMax: 0,
           lingerMs: 30_000,
-          inlineWindowMs: 120_000,
+          inlineWindowMs: 40_000,
           inlineMarginMs: 100_000,
         },
       }),
