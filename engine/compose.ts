@@ -5,7 +5,6 @@
  * Values of the platform are encoded and decoded by the codec that heaps use, with no class of any
  * tenant revived.
  */
-import { join } from "node:path";
 import { stepCodec } from "../sandbox/step-codec.ts";
 import { createSandbox } from "../sandbox/index.ts";
 import type { SandboxOptions, WholeSandbox } from "../sandbox/index.ts";
@@ -15,21 +14,14 @@ import { guestLibraryText } from "../tenants/bundles/shims.ts";
 import { TenantEgress } from "../tenants/egress/egress.ts";
 import { Deployments, LIVE_ALIAS } from "../tenants/deployments.ts";
 import { HostSteps } from "../tenants/host-steps.ts";
-import { wrappedKeyFiles } from "../tenants/key-files.ts";
-import { openMasterKeys } from "../tenants/keys.ts";
-import { TenantPolicy } from "../tenants/policy.ts";
-import { EMBEDDED_QUOTAS } from "../tenants/quota.ts";
+import type { TenantPolicy } from "../tenants/policy.ts";
+import { EMBEDDED_QUOTAS, SERVER_QUOTAS } from "../tenants/quota.ts";
 import type { Quotas } from "../tenants/quota.ts";
-import type { QuotaUses } from "../tenants/quota-use.ts";
-import { limitFeeds } from "../tenants/limited-feeds.ts";
-import { TenantRegistry } from "../tenants/registry.ts";
-import { sealWorld } from "../tenants/sealed-world.ts";
 import type { StepBody, StepCodeOf } from "../tenants/step-bundles.ts";
-import { Tenancy } from "../tenants/tenancy.ts";
+import type { Tenancy } from "../tenants/tenancy.ts";
+import type { Vault } from "../tenants/vault.ts";
 import { DEFAULT_TENANT } from "../tenants/tenant.ts";
-import { UsageCounters } from "../tenants/usage.ts";
-import type { Usage } from "../tenants/usage.ts";
-import { Vault } from "../tenants/vault.ts";
+import { openTenantsPart, tend } from "../tenants/tenants-part.ts";
 import { silentLog, systemClock, systemRandom } from "../worlds/platform.ts";
 import type { RunHandle } from "./client.ts";
 import { BatonError, isBatonError } from "./errors.ts";
@@ -57,8 +49,10 @@ export type { QuotaOverrides, Quotas } from "../tenants/quota.ts";
 export type { BuiltBundle } from "../tenants/bundles/build.ts";
 export type { ApiKeyInfo, IssuedApiKey } from "../tenants/api-keys.ts";
 export type { EgressPolicy, EgressPolicyInput } from "../tenants/egress-policy.ts";
-export type { Tenancy, TenantInfo } from "../tenants/tenancy.ts";
-export type { HookInfo, ReadableOptions, Run, RunReadable, SandboxOptions, StepBody, Usage };
+export type { Tenancy, TenantInfo, TenantUsage } from "../tenants/tenancy.ts";
+export type { HookInfo, ReadableOptions, Run, RunReadable, SandboxOptions, StepBody };
+export type { Usage } from "../tenants/usage.ts";
+export type { DeletionReceipt } from "../tenants/deletion.ts";
 
 /** What an embedded Baton is made of. */
 export interface BatonOptions {
@@ -66,8 +60,13 @@ export interface BatonOptions {
   readonly world: World;
   /** Holds the master key and the wrapped data keys; keep it apart from the World's data. */
   readonly keyFolder: string;
-  /** What a tenant may use where its record sets nothing; the embedded library's by default. */
+  /**
+   * What a tenant may use where its record sets nothing. By default the embedded library's; with
+   * `tenants`, a server's.
+   */
   readonly quotas?: Quotas;
+  /** For platforms with tenants of their own: there is then no tenant `default` by itself. */
+  readonly tenants?: TenantsOptions;
   /** Threads by default. */
   readonly sandbox?: SandboxOptions;
   readonly steps?: {
@@ -87,6 +86,11 @@ export interface BatonOptions {
   readonly clock?: Clock;
   readonly random?: Random;
   readonly log?: Log;
+}
+
+export interface TenantsOptions {
+  /** `given`: the operator puts `master.key` into the key folder, and no start makes it. */
+  readonly masterKey?: "given";
 }
 
 /** How a run is started; by default of the one tenant of an embedded Baton. */
@@ -138,9 +142,6 @@ export interface Baton {
   readonly bundles: Deployments;
   /** The operator's: tenants, their keys, quotas, secrets and egress. */
   readonly tenants: Tenancy;
-  usage(tenantId?: string): Usage;
-  /** What the tenant uses of each of its quotas in this process, and what it is allowed. */
-  quotaUses(tenantId?: string): Promise<QuotaUses>;
   /** The World behind the seal, for tools that read logs. */
   readonly world: World;
   /** Deliveries hand off, then everything closes. */
@@ -170,14 +171,16 @@ export async function composeBaton(
   around: (steps: StepRunner) => StepRunner = (steps) => steps,
 ): Promise<ComposedBaton> {
   const { clock = systemClock, random = systemRandom, log = silentLog } = options;
-  const vault = await openVault(options.keyFolder);
-  const sealed = sealWorld(options.world, vault);
-  const usage = new UsageCounters();
-  const defaults = options.quotas ?? EMBEDDED_QUOTAS;
-  const registry = new TenantRegistry({ records: sealed.tenants, vault, clock, defaults });
-  await registry.ensureDefault();
-  const tenants = new TenantPolicy({ world: sealed, registry, vault, usage, clock });
-  const world = limitFeeds(sealed, (tenantId) => tenants.feedCapsOf(tenantId));
+  const part = await openTenantsPart({
+    world: options.world,
+    keyFolder: options.keyFolder,
+    mayCreateMasterKey: options.tenants?.masterKey !== "given",
+    defaults: options.quotas ?? (options.tenants === undefined ? EMBEDDED_QUOTAS : SERVER_QUOTAS),
+    hasDefaultTenant: options.tenants === undefined,
+    clock,
+    log,
+  });
+  const { world, registry, usage, policy: tenants } = part;
   const sandbox = createSandbox(options.sandbox ?? { form: "threads" });
   const egress = new TenantEgress({
     rulesOf: (tenantId) => tenants.egressRulesOf(tenantId),
@@ -201,26 +204,24 @@ export async function composeBaton(
     settings,
   });
   engine.consume({ ...DELIVERIES, ...options.deliveries });
+  const { tenancy, upkeep } = tend(part, engine, { clock, log });
   let closing: Promise<void> | null = null;
   const close = async (): Promise<void> => {
+    await upkeep.stop();
     await engine.stop();
     await sandbox.close();
     await egress.close();
+    await usage.close();
     await world.close();
   };
   const baton: Baton = {
     ...callsOf(engine, bundles, clock),
     bundles,
-    tenants: new Tenancy({ registry, policy: tenants, vault, clock }),
-    usage: (tenantId = DEFAULT_TENANT) => usage.of(tenantIdOf(tenantId)),
-    quotaUses: (id = DEFAULT_TENANT) => {
-      const tenantId = tenantIdOf(id);
-      return tenants.quotaUses(tenantId, engine.inUse(tenantId));
-    },
+    tenants: tenancy,
     world,
     close: () => (closing ??= close()),
   };
-  return { baton, sandbox, vault };
+  return { baton, sandbox, vault: part.vault };
 }
 
 interface StepParts {
@@ -249,12 +250,6 @@ function stepRunnerOf(
     egress,
   });
   return new FirstThatKnows([hostStepsOf(steps, tenants, log), sandboxedSteps]);
-}
-
-async function openVault(keyFolder: string): Promise<Vault> {
-  const wrappedKeys = await wrappedKeyFiles(join(keyFolder, "tenants"));
-  const path = join(keyFolder, "master.key");
-  return new Vault(await openMasterKeys({ path, mayCreate: true, wrappedKeys }), wrappedKeys);
 }
 
 type Calls = Pick<

@@ -83,7 +83,7 @@ export interface DeliveryState extends Arrival {
   /** The log's top slot when the delivery began. */
   readonly loadedSlot: Slot;
   /** Epoch ms at which the invocation has to end. */
-  readonly deadlineMs: number;
+  deadlineMs: number;
   readonly progress: Progress;
   readonly bodies: InlineBodies;
   readonly feed: LiveFeed;

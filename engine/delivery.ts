@@ -16,6 +16,7 @@ import type { Arrival, DeliveryState, Ending } from "./delivery-state.ts";
 import { isPastDeadline, nowMs } from "./delivery-state.ts";
 import { completeDueWaits } from "./due-waits.ts";
 import { isBatonError } from "./errors.ts";
+import type { BatonError } from "./errors.ts";
 import { LiveFeed } from "./feed.ts";
 import { finish } from "./finishing.ts";
 import { beginFresh, freshInputOf } from "./fresh-pass.ts";
@@ -37,6 +38,7 @@ import { contradictsReplay } from "./replay-check.ts";
 import { birthOf } from "./run.ts";
 import { failRun } from "./run-ending.ts";
 import { accessOf } from "./step-access.ts";
+import { storageRefusal } from "./storage-quota.ts";
 import { take } from "./taking.ts";
 import { birthOfInput } from "./turbo.ts";
 import { dueWaits } from "./waits.ts";
@@ -211,10 +213,12 @@ async function begin(state: DeliveryState): Promise<Ending | null> {
 
 /** One pass: from what has landed to what the guest asked for next. Null: there is more to do. */
 async function pass(state: DeliveryState): Promise<Ending | null> {
+  const refusal = await heedStanding(state);
   await fold(state);
   if (state.log.isOver) return { kind: "over" };
   // The rest of a long log: the guest takes it in page by page, and nothing is decided before its end.
   if (state.writer.isBehind) return runGuest(state);
+  if (refusal !== null) return failForStorage(state, refusal);
   const settled =
     (state.hasBegun ? null : await begin(state)) ??
     (mayRunAhead(state) ? null : await commitSettled(state)) ??
@@ -248,6 +252,25 @@ async function pass(state: DeliveryState): Promise<Ending | null> {
     return null;
   }
   return (await linger(state)) ? null : { kind: "suspended" };
+}
+
+/**
+ * A tenant that was suspended meanwhile: nothing new begins, and the message is then set aside. Not
+ * null: it has stored so much that its runs may not go on.
+ */
+async function heedStanding(state: DeliveryState): Promise<BatonError | null> {
+  const standing = await state.engine.parts.tenants.standingOf(state.run.tenantId);
+  if (standing?.status === "active") return storageRefusal(standing, "running run");
+  state.deadlineMs = Math.min(state.deadlineMs, nowMs(state));
+  return null;
+}
+
+/** What its bodies bring is not recorded: there is no room for it. */
+function failForStorage(state: DeliveryState, refusal: BatonError): Promise<Ending> {
+  return failRun(state, {
+    errorCode: "STORED_BYTES_EXCEEDED",
+    error: errorPayload("QuotaExceededError", refusal.message),
+  });
 }
 
 /** Takes in what others have committed, in slot order, with nothing missing below. */

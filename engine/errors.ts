@@ -254,6 +254,12 @@ export const ERROR_TABLE = {
     when: "A tenant has used up what its quota allows.",
     todo: "Look at `field`, `used` and `allowed`; wait, or ask for more.",
   },
+  STORED_BYTES_EXCEEDED: {
+    name: "QuotaExceededError",
+    status: 507,
+    when: "A tenant has stored as much as it may; at twice as much its running runs fail.",
+    todo: "Delete what is not needed, wait for finished runs to be removed, or ask for more.",
+  },
   RUN_FEED_LIMIT: {
     name: "ThrottleError",
     status: 429,
@@ -394,6 +400,7 @@ export const RUN_ERROR_CODES = [
   "JOB_LIMIT_EXCEEDED",
   "DECISION_LIMIT_EXCEEDED",
   "PAYLOAD_LIMIT_EXCEEDED",
+  "STORED_BYTES_EXCEEDED",
   "GUEST_PROTOCOL_VIOLATION",
 ] as const;
 

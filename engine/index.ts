@@ -17,6 +17,7 @@ export { DEFAULT_SETTINGS, settingsOf } from "./settings.ts";
 export type { Settings } from "./settings.ts";
 export { EMBEDDED_QUOTAS, createBaton } from "./compose.ts";
 export type {
+  DeletionReceipt,
   ApiKeyInfo,
   Baton,
   BatonOptions,
@@ -36,5 +37,6 @@ export type {
   StepBody,
   Tenancy,
   TenantInfo,
+  TenantUsage,
   Usage,
 } from "./compose.ts";

@@ -104,6 +104,9 @@ export const SNAPSHOT_EVENTS_MIN = 8;
 
 /** Events that one look for a run's outcome reads at a time, from the end of its log. */
 export const OUTCOME_PAGE_EVENTS = 200;
+/** Runs of a tenant that one step of its recovery sends for. */
+export const RECOVERIES_PER_SEND = 500;
+
 /** How often a caller that awaits a run's outcome looks, where nothing is pushed. */
 export const OUTCOME_POLL_MS = 500;
 /** Those looks back off to this. */

@@ -67,6 +67,14 @@ export class LiveHeaps {
     while (this.#bytes > this.#bytesMax) this.#evictOf(this.#largest());
   }
 
+  dropTenant(tenantId: TenantId): void {
+    for (const [key, entry] of this.#entries) {
+      if (entry.tenantId !== tenantId) continue;
+      this.#remove(key, entry);
+      entry.heap.close();
+    }
+  }
+
   /** Closes all; what is put in later is closed at once. */
   close(): void {
     this.#isClosed = true;

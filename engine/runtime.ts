@@ -17,7 +17,6 @@ import { Lifecycle } from "./lifecycle.ts";
 import type { LifecycleHooks } from "./lifecycle.ts";
 import { LiveHeaps } from "./live-heaps.ts";
 import { route } from "./orchestrator.ts";
-import { orchestratorMessage } from "./owed.ts";
 import type { Engine, EngineParts, ProcessMemory } from "./parts.ts";
 import type { Clock } from "./ports/host.ts";
 import type { ConsumeOptions, Consumer, DeliveryResult, QueueHandlers } from "./ports/queue.ts";
@@ -25,6 +24,7 @@ import type { TenantInUse } from "./ports/tenants.ts";
 import type { StepStreams, StreamPlace } from "./ports/access.ts";
 import type { HookRow, StreamInfo } from "./ports/world.ts";
 import { Stopping } from "./progress.ts";
+import { recoverOpenRuns, recoveryOf } from "./recovery.ts";
 import { RecentKeys } from "./recent-keys.ts";
 import { RunStreams } from "./run-streams.ts";
 import { SnapshotShelf } from "./snapshot-shelf.ts";
@@ -58,6 +58,10 @@ export interface EngineRuntime {
   inUse(tenantId: TenantId): TenantInUse;
   /** What the World's queue is to call. */
   readonly handlers: QueueHandlers;
+  /** Has all open runs of a tenant looked at. How many. */
+  recoverTenant(tenantId: TenantId): Promise<number>;
+  /** Drops the heaps that this process keeps of a tenant's runs. */
+  forgetTenant(tenantId: TenantId): void;
   /** Begins to take deliveries from the World's queue. Once. */
   consume(options: ConsumeOptions): void;
   /**
@@ -93,7 +97,7 @@ export function createEngine(given: EngineParts): EngineRuntime {
   };
   let consumer: Consumer | null = null;
   const recover = async (run: RunRef): Promise<void> => {
-    await world.queue.send({ ...orchestratorMessage(run, "recovery"), recovery: true });
+    await world.queue.send(recoveryOf(run).message);
   };
   return {
     start: (request) => startRun(parts, request),
@@ -116,6 +120,8 @@ export function createEngine(given: EngineParts): EngineRuntime {
       liveHeapBytes: memory.liveHeaps.bytesOf(tenantId),
       snapshotBytes: memory.snapshotShelf.bytesOf(tenantId),
     }),
+    recoverTenant: (tenantId) => recoverOpenRuns(world, tenantId),
+    forgetTenant: (tenantId) => memory.liveHeaps.dropTenant(tenantId),
     handlers,
     consume: (options) => {
       if (consumer !== null || memory.stopping.hasBegun) {

@@ -18,6 +18,7 @@ import type { Payload } from "./payload.ts";
 import { newEvent } from "./plan.ts";
 import type { OrchestratorMessage, RunInput } from "./ports/queue.ts";
 import { WEBHOOK_BASE_URL } from "./run.ts";
+import { storageRefusal } from "./storage-quota.ts";
 
 export interface StartRequest {
   readonly tenantId: TenantId;
@@ -157,6 +158,8 @@ async function assertMayStart(parts: EngineParts, request: StartRequest): Promis
       used: standing.status,
     });
   }
+  const refusal = storageRefusal(standing, "start");
+  if (refusal !== null) throw refusal;
 }
 
 /** One key stands for one piece of work; for another workflow it is a mistake of the caller's. */

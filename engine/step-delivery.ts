@@ -24,7 +24,9 @@ import type { Payload } from "./payload.ts";
 import { nextAttemptOf } from "./retry.ts";
 import type { NextAttempt } from "./retry.ts";
 import { runAttempt, writeOutcome } from "./step-attempt.ts";
+import { recoveryOf } from "./recovery.ts";
 import { readStep } from "./step-reads.ts";
+import { storageRefusal } from "./storage-quota.ts";
 import type { StepState } from "./steps.ts";
 import { deferUnregistered } from "./unregistered.ts";
 import type { StepTraits } from "./ports/steps.ts";
@@ -68,6 +70,7 @@ async function handle(arrival: StepArrival): Promise<StepEnd> {
   if (standing === null) return { outcome: "no such tenant", result: ACK };
   engine.memory.deliveries.heed(run.tenantId, standing.limits.deliveries);
   if (standing.status !== "active") return later("tenant not active", SET_ASIDE_REDELIVERY_MS);
+  if (storageRefusal(standing, "running run") !== null) return hasNoRoom(arrival);
   const traits = await steps.traitsOf(run, message.deploymentId, message.stepName);
   if (traits === null) {
     const { stepName, stepCreatedAt: createdAt } = message;
@@ -79,6 +82,14 @@ async function handle(arrival: StepArrival): Promise<StepEnd> {
   if (!isPlainFirst(arrival)) return decideFromLog(arrival, traits);
   const first = { kind: "start", attempt: 1, isLast: traits.maxRetries === 0 } as const;
   return attempt(arrival, { traits, step: null, next: first });
+}
+
+/** Its run fails at its next pass, which it is asked to make; until then the step waits. */
+async function hasNoRoom({ engine, run, store }: StepArrival): Promise<StepEnd> {
+  const row = await store.runs.get(run.runId);
+  if (row === null || row.completedAt !== null) return { outcome: "run is over", result: ACK };
+  await engine.parts.world.queue.send(recoveryOf(run).message);
+  return later("no room", SET_ASIDE_REDELIVERY_MS);
 }
 
 /** Nobody's failure: the same message again, uncounted. */

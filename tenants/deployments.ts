@@ -115,12 +115,13 @@ export class Deployments {
     }
   }
 
-  /** What a start names: an alias, or a hash. Refused with `BUNDLE_NOT_FOUND`. */
+  /** What a start names: an alias, or a hash. `BUNDLE_NOT_FOUND`, or that there is no such tenant. */
   async named(tenantId: TenantId, bundle: string): Promise<StoredBundle> {
     const hash = HASH.test(bundle) ? bundle : await this.#hashUnder(tenantId, bundle);
     const stored = hash === null ? null : await this.#cache.storedBundleOf(tenantId, hash);
-    if (stored === null) throw notFound("bundle", bundle);
-    return stored;
+    if (stored !== null) return stored;
+    if ((await this.#admission.registry.get(tenantId)) !== null) throw notFound("bundle", bundle);
+    throw new BatonError("TENANT_NOT_FOUND", "there is no such tenant", { field: "tenantId" });
   }
 
   async #hashUnder(tenantId: TenantId, alias: string): Promise<BundleHash | null> {

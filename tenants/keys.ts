@@ -1,33 +1,18 @@
 /**
- * Keys: the operator's master key, and the data key of each tenant that it wraps.
+ * Keys: the operator's master keys, and the data key of each tenant that they wrap.
  *
- * Owns the key file, the wrapping, and where wrapped keys are kept. Knows nothing of what is sealed
- * with them.
+ * Owns the wrapping, and the contract of where wrapped keys are kept. Knows nothing of what is
+ * sealed with them.
  *
- * T10  A master key is only ever made by an embedded start, into a file that did not exist, while no
- *      wrapped key exists: a lost key file never silently becomes a new one.
- * T11  A missing, malformed, readable-by-others or wrong master key stops the process (`MASTER_KEY`).
  * T12  Without its wrapped key nothing of a tenant opens: destroying it is what deletion means.
  */
 import { createCipheriv, createDecipheriv, randomBytes } from "node:crypto";
-import {
-  closeSync,
-  constants,
-  existsSync,
-  fstatSync,
-  fsyncSync,
-  linkSync,
-  openSync,
-  readFileSync,
-  rmSync,
-  writeSync,
-} from "node:fs";
-import { dirname } from "node:path";
 import { z } from "zod";
 import { BatonError } from "../engine/errors.ts";
 import type { TenantId } from "../engine/ids.ts";
 import { tuple } from "./tuple.ts";
 
+export const MASTER_KEY_BYTES = 32;
 const KEY_BYTES = 32;
 const NONCE_BYTES = 12;
 const TAG_BYTES = 16;
@@ -59,88 +44,12 @@ export interface WrappedKeys {
   get(tenantId: TenantId): Promise<WrappedKey | null>;
   /** False if the tenant has one already: a data key is never written over. */
   add(tenantId: TenantId, key: WrappedKey): Promise<boolean>;
+  /** Puts the same data key, wrapped anew, in the place of a key; false if there is none by now. */
+  replace(tenantId: TenantId, key: WrappedKey): Promise<boolean>;
+  /** No error if there is none. What a crash cut short is finished by the next start. */
   destroy(tenantId: TenantId): Promise<void>;
-  /** Any one of them, to try the master key on; null if there is none. */
-  sample(): Promise<{ readonly tenantId: TenantId; readonly key: WrappedKey } | null>;
-}
-
-/** Master keys from text: one per line, its version, a colon, and 32 bytes in base64. */
-export function parseMasterKeys(text: string, source: string): MasterKeys {
-  const byVersion = new Map<number, Uint8Array>();
-  for (const line of text.split(/\r?\n/)) {
-    if (line.trim() === "" || line.startsWith("#")) continue;
-    const [, version, encoded] = /^([1-9]\d{0,5}):([A-Za-z0-9+/]{43}=)$/.exec(line.trim()) ?? [];
-    // The line itself may be most of a key: it is not repeated in the error.
-    if (version === undefined || encoded === undefined || byVersion.has(Number(version))) {
-      throw masterKeyError(`${source} holds lines of the form version:base64, each version once`);
-    }
-    byVersion.set(Number(version), Buffer.from(encoded, "base64"));
-  }
-  if (byVersion.size === 0) throw masterKeyError(`${source} holds no key`);
-  return { byVersion, current: Math.max(...byVersion.keys()) };
-}
-
-/** Reads the key file. Refuses one that others than its owner could read. */
-export function readMasterKeyFile(path: string): MasterKeys {
-  let descriptor: number;
-  try {
-    descriptor = openSync(path, constants.O_RDONLY | constants.O_NOFOLLOW);
-  } catch (error) {
-    throw masterKeyError(`the key file ${path} can be opened`, error);
-  }
-  try {
-    const stat = fstatSync(descriptor);
-    const uid = process.getuid?.();
-    if (!stat.isFile()) throw masterKeyError(`${path} is a plain file`);
-    if (uid !== undefined && (stat.mode & 0o077) !== 0) {
-      throw masterKeyError(`the key file ${path} is readable by its owner alone (chmod 600)`);
-    }
-    if (uid !== undefined && stat.uid !== uid) {
-      throw masterKeyError(`the key file ${path} belongs to the user of this process`);
-    }
-    return parseMasterKeys(readFileSync(descriptor, "utf8"), path);
-  } finally {
-    closeSync(descriptor);
-  }
-}
-
-export interface OpenMasterKeys {
-  readonly path: string;
-  /** Only an embedded start may: a server's or a cluster's key comes from the operator. */
-  readonly mayCreate: boolean;
-  readonly wrappedKeys: WrappedKeys;
-}
-
-/** The master keys of a start, tried on a wrapped key if there is one. */
-export async function openMasterKeys(options: OpenMasterKeys): Promise<MasterKeys> {
-  const sample = await options.wrappedKeys.sample();
-  if (sample === null && options.mayCreate) createKeyFileIfMissing(options.path);
-  const keys = readMasterKeyFile(options.path);
-  if (sample !== null) unwrapDataKey(keys, sample.tenantId, sample.key);
-  return keys;
-}
-
-/** Written under another name first: a crash leaves either no key file or a whole one. */
-function createKeyFileIfMissing(path: string): void {
-  if (existsSync(path)) return;
-  const fresh = `${path}.new-${randomBytes(8).toString("hex")}`;
-  try {
-    const flags = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL;
-    const descriptor = openSync(fresh, flags, 0o600);
-    writeSync(descriptor, `1:${randomBytes(KEY_BYTES).toString("base64")}\n`);
-    fsyncSync(descriptor);
-    closeSync(descriptor);
-    linkSync(fresh, path);
-    const folder = openSync(dirname(path), constants.O_RDONLY);
-    fsyncSync(folder);
-    closeSync(folder);
-  } catch (error) {
-    // Another start was faster; its key is the one.
-    if ((error as NodeJS.ErrnoException).code === "EEXIST") return;
-    throw masterKeyError(`the key file ${path} can be made`, error);
-  } finally {
-    rmSync(fresh, { force: true });
-  }
+  /** Of all tenants that have a key. */
+  tenantIds(): Promise<readonly TenantId[]>;
 }
 
 /** A fresh data key for a tenant, wrapped. */
@@ -193,7 +102,7 @@ function wrappingContext(tenantId: TenantId, masterVersion: number, keyVersion: 
 }
 
 /** `rule` is what has to hold and does not. */
-function masterKeyError(rule: string, cause?: unknown): BatonError {
+export function masterKeyError(rule: string, cause?: unknown): BatonError {
   return new BatonError(
     "MASTER_KEY",
     `refusing to start unless ${rule}`,

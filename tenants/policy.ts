@@ -25,6 +25,7 @@ import { quotaUsesOf, type QuotaUses } from "./quota-use.ts";
 import { stepLimitsOf, tenantLimitsOf, type Quotas } from "./quota.ts";
 import type { TenantRegistry } from "./registry.ts";
 import { openedSecrets } from "./secrets.ts";
+import type { Storage } from "./storage.ts";
 import type { Tenant } from "./tenant.ts";
 import type { UsageCounters } from "./usage.ts";
 import type { Place, Vault } from "./vault.ts";
@@ -41,14 +42,15 @@ export interface PolicyParts {
   readonly world: Pick<World, "forTenant">;
   readonly registry: TenantRegistry;
   readonly vault: Vault;
-  readonly usage: UsageCounters;
+  readonly usage: Pick<UsageCounters, "add">;
+  readonly storage: Pick<Storage, "bytesOf">;
   readonly clock: Clock;
 }
 
 interface KnownTenant {
   readonly at: number;
   readonly tenant: Tenant | null;
-  readonly standing: TenantStanding | null;
+  readonly standing: Omit<TenantStanding, "storage"> | null;
   readonly stepLimits: StepLimits | null;
   readonly egressRules: EgressRules | null;
   readonly quotas: Quotas | null;
@@ -81,7 +83,12 @@ export class TenantPolicy implements Tenants {
   }
 
   async standingOf(tenantId: TenantId): Promise<TenantStanding | null> {
-    return (await this.#known(tenantId)).standing;
+    const { standing, quotas } = await this.#known(tenantId);
+    if (standing === null) return null;
+    const storedBytesMax = quotas?.storedBytesMax ?? null;
+    if (storedBytesMax === null) return { ...standing, storage: null };
+    const usedBytes = await this.#parts.storage.bytesOf(tenantId, storedBytesMax);
+    return { ...standing, storage: { usedBytes, allowedBytes: storedBytesMax } };
   }
 
   /** What an attempt of a sandboxed step may use; null if there is no such tenant. */
@@ -113,6 +120,8 @@ export class TenantPolicy implements Tenants {
   /** What this process knows of the tenant is read again when it is next needed. */
   forget(tenantId: TenantId): void {
     this.#standings.delete(tenantId);
+    const prefix = `${tenantId}/`;
+    this.#bundles.deleteWhere((key) => key.startsWith(prefix));
   }
 
   /** Who the caller is, by an API key; `API_KEY_REFUSED` whatever is wrong with it (T42). */

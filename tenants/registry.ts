@@ -6,7 +6,7 @@
  *
  * T18  A tenant has a data key before it has a record: an active tenant can always be sealed for.
  */
-import { BatonError, isBatonError } from "../engine/errors.ts";
+import { BatonError } from "../engine/errors.ts";
 import { tenantIdOf, type TenantId } from "../engine/ids.ts";
 import type { Clock } from "../engine/ports/host.ts";
 import type { TenantStatus } from "../engine/ports/tenants.ts";
@@ -44,9 +44,11 @@ export class TenantRegistry {
   async create(tenantId: TenantId, overrides: QuotaOverrides = {}): Promise<Tenant> {
     const { records, vault, clock } = this.#parts;
     const quotas = this.#checked(overrides);
-    await vault.createDataKey(tenantId);
     const record = newRecord({ quotas, createdAt: clock.now() });
-    if (!(await records.put(tenantId, bodyOf(record), 0))) {
+    // Looked at first: a tenant that is being deleted must not get a key again.
+    const isTaken = (await records.get(tenantId)) !== null;
+    if (!isTaken) await vault.createDataKey(tenantId);
+    if (isTaken || !(await records.put(tenantId, bodyOf(record), 0))) {
       throw new BatonError("ENTITY_CONFLICT", `there is a tenant ${tenantId} already`, {
         field: "tenantId",
         used: tenantId,
@@ -55,14 +57,11 @@ export class TenantRegistry {
     return { tenantId, revision: 1, ...record };
   }
 
-  /** The embedded library's tenant; made by the first start. `MASTER_KEY` if its key is gone. */
+  /** The embedded library's tenant; made by the first start. */
   async ensureDefault(): Promise<Tenant> {
     const tenantId = tenantIdOf(DEFAULT_TENANT);
     const known = await this.get(tenantId);
-    if (known !== null) {
-      await this.#checkKey(tenantId);
-      return known;
-    }
+    if (known !== null) return known;
     try {
       return await this.create(tenantId);
     } catch (error) {
@@ -101,17 +100,6 @@ export class TenantRegistry {
       ...tenant,
       quotas: this.#checked({ ...tenant.quotas, ...overrides }),
     }));
-  }
-
-  /** Data without its key means that the key folder is not the one it was written with. */
-  async #checkKey(tenantId: TenantId): Promise<void> {
-    try {
-      await this.#parts.vault.forTenant(tenantId);
-    } catch (error) {
-      if (!isBatonError(error, "PAYLOAD_UNREADABLE")) throw error;
-      const about = { field: "keyFolder", tenantId };
-      throw new BatonError("MASTER_KEY", "the tenant has data and no data key", about, error);
-    }
   }
 
   #checked(overrides: QuotaOverrides): QuotaOverrides {

@@ -11,6 +11,7 @@
  * hashes of tokens, the code of bundles, and tenants' records.
  *
  * T16  No payload reaches the inner World unsealed, and none leaves this one unopened.
+ * T48  Nothing of a tenant whose data key is destroyed is written: each write asks for the key first.
  * T17  A value opens only for the tenant, run, entity and field that it was sealed for.
  */
 import { assert } from "../engine/assert.ts";
@@ -19,6 +20,7 @@ import type { RunRef, TenantId } from "../engine/ids.ts";
 import type { Message, Queue, Send } from "../engine/ports/queue.ts";
 import type {
   Blobs,
+  Bundles,
   CreateParams,
   Events,
   HookRow,
@@ -52,10 +54,10 @@ function sealStore(store: TenantStore, vault: Vault): TenantStore {
     runs: store.runs,
     steps: store.steps,
     waits: store.waits,
-    bundles: store.bundles,
+    bundles: guardedBundles(store.bundles, seal),
     events: sealEvents(store.events, seal),
     hooks: sealHooks(store.hooks, seal),
-    snapshots: checkedSnapshots(store.snapshots),
+    snapshots: checkedSnapshots(store.snapshots, seal),
     blobs: sealBlobs(store.blobs, seal),
     streams: sealStreams(store.streams, seal),
     async openEntities(runId) {
@@ -199,11 +201,31 @@ function sealHooks(inner: Hooks, seal: Seal): Hooks {
   };
 }
 
-function checkedSnapshots(inner: Snapshots): Snapshots {
+/** Plain, but only of a tenant whose key is there: what is being deleted takes nothing more. */
+function guardedBundles(inner: Bundles, seal: Seal): Bundles {
   return {
-    put(runId, snapshot) {
+    get: (hash) => inner.get(hash),
+    list: (params) => inner.list(params),
+    delete: (hash) => inner.delete(hash),
+    getAlias: (alias) => inner.getAlias(alias),
+    listAliases: () => inner.listAliases(),
+    async put(bundle) {
+      await seal.keys();
+      await inner.put(bundle);
+    },
+    async setAlias(alias, hash) {
+      await seal.keys();
+      await inner.setAlias(alias, hash);
+    },
+  };
+}
+
+function checkedSnapshots(inner: Snapshots, seal: Seal): Snapshots {
+  return {
+    async put(runId, snapshot) {
       assert(keyVersionOf(snapshot.bytes) !== null, "a snapshot reaches a World sealed");
-      return inner.put(runId, snapshot);
+      await seal.keys();
+      await inner.put(runId, snapshot);
     },
     get: (runId) => inner.get(runId),
     delete: (runId) => inner.delete(runId),

@@ -7,8 +7,8 @@
 import { BatonError } from "../engine/errors.ts";
 import { tenantIdOf, type TenantId } from "../engine/ids.ts";
 import type { Clock } from "../engine/ports/host.ts";
-import type { TenantStatus } from "../engine/ports/tenants.ts";
-import type { Page, PageParams } from "../engine/ports/world.ts";
+import type { TenantInUse, TenantStatus } from "../engine/ports/tenants.ts";
+import type { Page, PageParams, StoredUse, World } from "../engine/ports/world.ts";
 import {
   API_KEY_LABEL_CHARS_MAX,
   infoOf,
@@ -18,13 +18,17 @@ import {
   type ApiKeyInfo,
   type IssuedApiKey,
 } from "./api-keys.ts";
+import { deleteTenant, type DeletionReceipt } from "./deletion.ts";
 import { egressPolicySchema, type EgressPolicy, type EgressPolicyInput } from "./egress-policy.ts";
 import type { Caller, TenantPolicy } from "./policy.ts";
+import type { QuotaUses } from "./quota-use.ts";
 import type { QuotaOverrides, Quotas } from "./quota.ts";
 import type { TenantRegistry } from "./registry.ts";
 import { withSecret, withoutSecret } from "./secrets.ts";
+import { measured, storedBytesOf, type Storage } from "./storage.ts";
 import type { Tenant, TenantRecord } from "./tenant.ts";
-import type { Vault } from "./vault.ts";
+import type { Usage, UsageCounters } from "./usage.ts";
+import type { RotationReport, Vault } from "./vault.ts";
 
 export interface TenantInfo {
   readonly tenantId: string;
@@ -39,11 +43,42 @@ export interface TenantInfo {
   readonly secretNames: readonly string[];
 }
 
+export interface TenantUsage {
+  /** Since the tenant was made, over all processes; a crash loses at most the last seconds. */
+  readonly counted: Usage;
+  /** Counted just now in what the World holds. */
+  readonly stored: StoredUse;
+  /** What of it the quota of stored bytes is about. */
+  readonly storedBytes: number;
+  /** What it uses of each of its quotas in this process, and what it is allowed. */
+  readonly quotas: QuotaUses;
+}
+
+/** The file of the master keys. */
+export interface KeyFile {
+  add(): number;
+  remove(version: number): Promise<void>;
+}
+
 export interface TenancyParts {
+  readonly world: World;
   readonly registry: TenantRegistry;
   readonly policy: TenantPolicy;
   readonly vault: Vault;
+  readonly usage: Pick<UsageCounters, "of" | "forget">;
+  readonly storage: Pick<Storage, "forget">;
+  readonly keyFile: KeyFile;
   readonly clock: Clock;
+  readonly engine: {
+    /** Has all open runs of the tenant looked at. How many. */
+    recoverTenant(tenantId: TenantId): Promise<number>;
+    /** Drops what the process holds of the tenant's runs. */
+    forgetTenant(tenantId: TenantId): void;
+    /** What of this process the tenant holds now. */
+    inUse(tenantId: TenantId): TenantInUse;
+  };
+  /** A tenant was made, or its record changed: upkeep may have something to do. */
+  readonly onChanged: () => void;
 }
 
 /** A rotated key's old text may go on working for so long at most. */
@@ -97,8 +132,69 @@ export class Tenancy {
     return this.#told(await this.#parts.registry.suspend(tenantIdOf(tenantId)));
   }
 
-  async resume(tenantId: string): Promise<TenantInfo> {
-    return this.#told(await this.#parts.registry.resume(tenantIdOf(tenantId)));
+  /** Its runs go on: each open one is looked at, besides the messages that were kept. */
+  async resume(id: string): Promise<TenantInfo> {
+    const tenantId = tenantIdOf(id);
+    const info = this.#told(await this.#parts.registry.resume(tenantId));
+    await this.#parts.engine.recoverTenant(tenantId);
+    return info;
+  }
+
+  /**
+   * Destroys the tenant's data key, then everything of it. Whatever cuts it short, its data opens no
+   * more; a call again, or the next start, finishes it.
+   */
+  async delete(tenantId: string): Promise<DeletionReceipt> {
+    const { engine, onChanged: _, keyFile: _file, ...parts } = this.#parts;
+    const forget = (id: TenantId): void => engine.forgetTenant(id);
+    return deleteTenant({ ...parts, forget }, tenantIdOf(tenantId));
+  }
+
+  /**
+   * Adds a master key of the next version to the key file of this process; its version. Where
+   * processes have key files of their own, the operator gives the same line to each of them before
+   * any of them rotates.
+   */
+  addMasterKey(): number {
+    return this.#parts.keyFile.add();
+  }
+
+  /**
+   * Wraps every tenant's data key with the newest master key of the key file. Where it was cut
+   * short, it is called again.
+   */
+  rotateMasterKey(): Promise<RotationReport> {
+    const { vault, registry } = this.#parts;
+    return vault.rotateMasterKey(
+      async (tenantId) => (await registry.get(tenantId))?.status !== "deleting",
+    );
+  }
+
+  /** Takes a master key out of the file; `MASTER_KEY` while a data key is wrapped with it. */
+  removeMasterKey(version: number): Promise<void> {
+    return this.#parts.keyFile.remove(version);
+  }
+
+  /** What the tenant has used, and what it has stored; `TENANT_NOT_FOUND`. */
+  async usage(tenantId: string): Promise<TenantUsage> {
+    const { registry, usage, world, policy, engine } = this.#parts;
+    const { tenantId: of } = await existing(registry, tenantId);
+    const [counted, stored, quotas] = await Promise.all([
+      usage.of(of),
+      measured(world.tenants, of),
+      policy.quotaUses(of, engine.inUse(of)),
+    ]);
+    const storedBytes = storedBytesOf(stored);
+    return {
+      counted,
+      stored,
+      storedBytes,
+      quotas: {
+        ...quotas,
+        storedBytesMax: { ...quotas.storedBytesMax, used: storedBytes },
+        bundlesMax: { ...quotas.bundlesMax, used: stored.bundles },
+      },
+    };
   }
 
   /** Whose API key this is; `API_KEY_REFUSED` whatever is wrong with it. */
@@ -118,6 +214,7 @@ export class Tenancy {
 
   #told(tenant: Tenant): TenantInfo {
     this.#parts.policy.forget(tenant.tenantId);
+    this.#parts.onChanged();
     return this.#infoOf(tenant);
   }
 

@@ -15,6 +15,7 @@ import { keyVersionOf, openEnvelope, sealEnvelope, type Binding, type Subkey } f
 import {
   newWrappedKey,
   unwrapDataKey,
+  wrapDataKey,
   type DataKey,
   type MasterKeys,
   type WrappedKeys,
@@ -46,15 +47,63 @@ export interface Place {
   readonly binding: Binding;
 }
 
+/** What a rotation of the master key did. */
+export interface RotationReport {
+  /** The version that every data key is wrapped with now. */
+  readonly current: number;
+  readonly rewrapped: number;
+  /** Older versions that no data key needs any more: they may be taken out of the key file. */
+  readonly removable: readonly number[];
+}
+
 export class Vault {
-  readonly #masterKeys: MasterKeys;
+  #masterKeys: MasterKeys;
+  readonly #readAgain: () => MasterKeys;
   readonly #wrappedKeys: WrappedKeys;
   readonly #tenants = new Lru<TenantId, Promise<TenantVault>>(DATA_KEYS_MAX);
   readonly #subkeys = new Lru<string, Subkey>(SUBKEYS_MAX);
 
-  constructor(masterKeys: MasterKeys, wrappedKeys: WrappedKeys) {
+  /** `readAgain` gives the master keys as they are by now: the operator may have added one. */
+  constructor(
+    masterKeys: MasterKeys,
+    wrappedKeys: WrappedKeys,
+    readAgain: () => MasterKeys = () => masterKeys,
+  ) {
     this.#masterKeys = masterKeys;
     this.#wrappedKeys = wrappedKeys;
+    this.#readAgain = readAgain;
+  }
+
+  /** Whether there is a data key of the tenant, whoever can open it. */
+  async hasDataKey(tenantId: TenantId): Promise<boolean> {
+    return (await this.#wrappedKeys.get(tenantId)) !== null;
+  }
+
+  /**
+   * Wraps every data key with the newest master key. Values stay as they are. One key after another:
+   * where it was cut short, it is called again. `isKept`: the tenant is not being deleted.
+   */
+  async rotateMasterKey(isKept: (tenantId: TenantId) => Promise<boolean>): Promise<RotationReport> {
+    this.#masterKeys = this.#readAgain();
+    const { current, byVersion } = this.#masterKeys;
+    let rewrapped = 0;
+    for (const tenantId of await this.#wrappedKeys.tenantIds()) {
+      const wrapped = await this.#wrappedKeys.get(tenantId);
+      if (wrapped === null || wrapped.masterVersion === current) continue;
+      if (!(await isKept(tenantId))) continue;
+      const dataKey = unwrapDataKey(this.#masterKeys, tenantId, wrapped);
+      const anew = wrapDataKey(this.#masterKeys, tenantId, dataKey);
+      if (await this.#wrappedKeys.replace(tenantId, anew)) rewrapped += 1;
+      // Another process may have destroyed the key between our look at it and the replacement.
+      if (!(await isKept(tenantId))) await this.destroyDataKey(tenantId);
+    }
+    const used = new Set<number>();
+    for (const tenantId of await this.#wrappedKeys.tenantIds()) {
+      const wrapped = await this.#wrappedKeys.get(tenantId);
+      if (wrapped !== null) used.add(wrapped.masterVersion);
+    }
+    const removable = [...byVersion.keys()].filter((v) => v < current && !used.has(v));
+    return { current, rewrapped, removable };
   }
 
   /** Makes the tenant's data key, unless it has one. */
@@ -95,6 +144,9 @@ export class Vault {
         tenantId,
       });
     }
+    // Wrapped by another process with a key that was added since this one started.
+    if (!this.#masterKeys.byVersion.has(wrapped.masterVersion))
+      this.#masterKeys = this.#readAgain();
     const dataKey = unwrapDataKey(this.#masterKeys, tenantId, wrapped);
     return new TenantVault(tenantId, dataKey, this.#subkeys);
   }

@@ -179,6 +179,19 @@ export class CellLedger {
     return true;
   }
 
+  usage(tenantId: TenantId): StoredTenant | null {
+    const cell = this.#tables.cells.get(usageAt(tenantId));
+    return cell === null ? null : storedTenant(tenantId, cell.head);
+  }
+
+  /** Stands among the tenant's own data, and goes with it. */
+  putUsage(tenantId: TenantId, body: string, expectedRevision: number): boolean {
+    if (this.tenant(tenantId) === null) return false;
+    if ((this.usage(tenantId)?.revision ?? 0) !== expectedRevision) return false;
+    this.#put(usageAt(tenantId), { revision: expectedRevision + 1, body }, null);
+    return true;
+  }
+
   deleteTenant(tenantId: TenantId): void {
     this.#tables.cells.delete(tenantAt(tenantId));
   }
@@ -211,6 +224,10 @@ function chunkAt(run: RunRef, name: string, index: number): CellPlace {
 /** Records are the operator's, not a tenant's: they stand outside of every tenant's data. */
 function tenantAt(name: string): CellPlace {
   return at("", "tenant", "", name);
+}
+
+function usageAt(tenantId: TenantId): CellPlace {
+  return at(tenantId, "usage", "", "");
 }
 
 function at(

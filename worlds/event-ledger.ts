@@ -251,16 +251,17 @@ export class EventLedger {
       body: item.body,
     };
     const row = { ...place, digest: nextDigest(run.digest, run.runId, place) };
+    const packed = packRow(row);
     const moved = {
       ...run,
       ...runChange(run, item, row.createdAt),
       createdAt: isCreation ? row.createdAt : run.createdAt,
       seq: row.slot,
       seqInBand: isCreation ? IN_BAND_SEQ_AT_RUN_CREATION : run.seqInBand + (inBand ? 1 : 0),
+      bytes: run.bytes + packed.length,
       digest: row.digest,
     };
     tail.run = isCreation ? this.#tables.runs.insert(moved) : moved;
-    const packed = packRow(row);
     this.#tables.events.insert(tail.run, row.slot, packed, item.correlationId);
     if (!isTerminal(run.status) && isTerminal(moved.status)) this.#releaseHooks(tail.run);
     tail.allocated++;

@@ -18,7 +18,7 @@ import { Feeds } from "./feeds.ts";
 import { messageIdsFrom } from "./message-ids.ts";
 import { checkedConsumeOptions, checkedSend } from "./message-border.ts";
 import type { PreparedSend } from "./queue-ledger.ts";
-import { tenantStoreOf } from "./tenant-store.ts";
+import { runCursor, tenantStoreOf } from "./tenant-store.ts";
 
 const SENDS_MAX = 1_000;
 
@@ -51,6 +51,7 @@ export function worldOver(parts: FaceParts): World {
       maxConcurrency: true,
       liveFeed: feeds !== null,
       createBatch: true,
+      isShared: isReadOnly,
     },
     durability: parts.durability,
     forTenant: (value) => {
@@ -105,6 +106,13 @@ function queueOf(
   };
 }
 
+function checkedBody(body: string, expectedRevision: number): [body: string, revision: number] {
+  return [
+    border.checkedText("body", body, border.TENANT_BODY_CHARS_MAX),
+    border.checkedInteger("expectedRevision", expectedRevision, 0, Number.MAX_SAFE_INTEGER),
+  ];
+}
+
 function tenantRecordsOf(core: Core): TenantRecords {
   return {
     get: async (tenantId) => core.call("cells", "tenant", tenantIdOf(tenantId)),
@@ -115,13 +123,17 @@ function tenantRecordsOf(core: Core): TenantRecords {
       return { data, cursor: data.length < limit ? null : (data.at(-1)?.tenantId ?? null) };
     },
     put: async (tenantId, body, expectedRevision) =>
-      core.call(
-        "cells",
-        "putTenant",
-        tenantIdOf(tenantId),
-        border.checkedText("body", body, border.TENANT_BODY_CHARS_MAX),
-        border.checkedInteger("expectedRevision", expectedRevision, 0, Number.MAX_SAFE_INTEGER),
-      ),
+      core.call("cells", "putTenant", tenantIdOf(tenantId), ...checkedBody(body, expectedRevision)),
+    measure: async (tenantId, cursor) => {
+      const below = border.positionFrom(cursor, runCursor);
+      const { use, next } = await core.call("rows", "measure", tenantIdOf(tenantId), below);
+      if (next === null) return { use, cursor: null };
+      const { createdAt, runId } = next;
+      return { use, cursor: border.cursorOf({ createdAt, runId }) };
+    },
+    getUsage: async (tenantId) => core.call("cells", "usage", tenantIdOf(tenantId)),
+    putUsage: async (tenantId, body, expectedRevision) =>
+      core.call("cells", "putUsage", tenantIdOf(tenantId), ...checkedBody(body, expectedRevision)),
     purge: async (tenantId) => {
       const id = tenantIdOf(tenantId);
       while (await core.call("rows", "purgeTenant", id)) continue;

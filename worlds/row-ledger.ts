@@ -8,18 +8,20 @@
  * W12  Removal is whole: after it nothing of the run, or of the tenant, is found by any read.
  */
 import type { BundleHash, EntityId, RunId, RunRef, TenantId } from "../engine/ids.ts";
-import type { ParkedReason, RunFilter } from "../engine/ports/world.ts";
+import type { ParkedReason, RunFilter, StoredUse } from "../engine/ports/world.ts";
 import type { Slot } from "../engine/slots.ts";
 import { positionOf } from "../engine/slots.ts";
 import { runNotFound } from "./event-ledger.ts";
 import { rowOf } from "./event-record.ts";
-import type { EntityRecord, RunPosition, RunRecord, Tables } from "./tables.ts";
+import type { CellSum, EntityRecord, RunPosition, RunRecord, Tables } from "./tables.ts";
 
 /** Rows of runs that one page may look at. */
 const RUN_SCAN_MAX = 5_000;
 const RUN_SCAN_CHUNK = 500;
 /** Blobs, snapshots and chunks that one step of a tenant's purge takes away. */
 const PURGE_CELLS = 64;
+/** Runs that one step of a measurement counts. */
+const MEASURED_RUNS = 250;
 
 /** An entity with the body of the event that made it, where its row needs that. */
 export interface EntityAnswer {
@@ -36,6 +38,11 @@ export interface RunPage {
 export interface EntityPage {
   readonly entities: readonly EntityAnswer[];
   readonly next: Slot | null;
+}
+
+export interface UsePage {
+  readonly use: StoredUse;
+  readonly next: RunPosition | null;
 }
 
 export class RowLedger {
@@ -121,6 +128,18 @@ export class RowLedger {
     return this.#tables.runs.countOpen(tenantId, max);
   }
 
+  /** What is held of so many runs; the first page counts what belongs to no run as well. */
+  measure(tenantId: TenantId, below: RunPosition | null): UsePage {
+    const runs = this.#tables.runs.scan(tenantId, below, MEASURED_RUNS);
+    const cells = runs.flatMap((run) => this.#tables.cells.sums(tenantId, run.runId));
+    if (below === null) cells.push(...this.#tables.cells.sums(tenantId, ""));
+    const last = runs.at(-1);
+    return {
+      use: useOf(runs, cells),
+      next: last === undefined || runs.length < MEASURED_RUNS ? null : last,
+    };
+  }
+
   purgeFinished(tenantId: TenantId, finishedBefore: number, limit: number): number {
     const runs = this.#tables.runs.finishedBefore(tenantId, finishedBefore, limit);
     for (const run of runs) {
@@ -150,6 +169,24 @@ export class RowLedger {
     const created = this.#tables.events.get(run, record.slot);
     return { record, createdBody: created === null ? null : rowOf(created).body };
   }
+}
+
+function useOf(runs: readonly RunRecord[], cells: readonly CellSum[]): StoredUse {
+  const ofRuns = (count: (run: RunRecord) => number) =>
+    runs.reduce((sum, run) => sum + count(run), 0);
+  const ofCells = (space: CellSum["space"], field: "count" | "bytes") =>
+    cells.reduce((sum, cell) => sum + (cell.space === space ? cell[field] : 0), 0);
+  return {
+    runs: runs.length,
+    openRuns: ofRuns((run) => (run.completedAt === null ? 1 : 0)),
+    events: ofRuns((run) => run.seq),
+    eventBytes: ofRuns((run) => run.bytes),
+    blobBytes: ofCells("blob", "bytes"),
+    streamBytes: ofCells("chunk", "bytes"),
+    snapshotBytes: ofCells("snapshot", "bytes"),
+    bundles: ofCells("bundle", "count"),
+    bundleBytes: ofCells("bundle", "bytes"),
+  };
 }
 
 /** A hook that met a taken token never came to be: its row only makes its creation idempotent. */

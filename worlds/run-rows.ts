@@ -44,6 +44,7 @@ export function newRun(tenantId: TenantId, runId: RunId, item: AppendItem, now: 
     completedAt: null,
     seq: 0,
     seqInBand: 0,
+    bytes: 0,
     digest: EMPTY_DIGEST,
     parked: null,
   };

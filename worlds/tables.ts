@@ -26,6 +26,8 @@ export interface RunRecord {
   readonly completedAt: number | null;
   readonly seq: number;
   readonly seqInBand: number;
+  /** Of its events, as they are stored. */
+  readonly bytes: number;
   /** Of the whole log. */
   readonly digest: Uint8Array;
   readonly parked: ParkedReason | null;
@@ -96,7 +98,8 @@ export type MessageKind = Message["kind"];
 /** Small values beside the logs: one row per (tenant, space, owner, name, index). */
 export interface CellPlace {
   readonly tenantId: TenantId | "";
-  readonly space: "snapshot" | "bundle" | "alias" | "blob" | "stream" | "chunk" | "tenant";
+  readonly space:
+    "snapshot" | "bundle" | "alias" | "blob" | "stream" | "chunk" | "tenant" | "usage";
   /** A run id, or empty. */
   readonly owner: string;
   readonly name: string;
@@ -113,6 +116,14 @@ export interface CellSize {
   readonly bytes: number;
   /** Grows with each cell that is put where none was. */
   readonly order: number;
+}
+
+/** The cells of one space and owner, together. */
+export interface CellSum {
+  readonly space: CellPlace["space"];
+  readonly count: number;
+  /** Without their heads. */
+  readonly bytes: number;
 }
 
 export interface RunTable {
@@ -167,6 +178,7 @@ export interface CellTable {
   names(place: CellPlace, limit: number): { readonly name: string; readonly head: string }[];
   /** Cells of a space over all owners above `after`, in the order in which they were first put. */
   sizes(tenantId: TenantId, space: CellPlace["space"], after: number, limit: number): CellSize[];
+  sums(tenantId: TenantId, owner: string): readonly CellSum[];
   removeOwner(tenantId: TenantId, owner: string): void;
   /** Takes away so many at most; false: none is left. */
   removeTenant(tenantId: TenantId, rowsMax: number): boolean;

@@ -34,7 +34,8 @@ export interface StoreParts {
 }
 
 const slotCursor = z.number().int().min(0);
-const runCursor = z.strictObject({
+/** Where a listing of runs goes on. */
+export const runCursor = z.strictObject({
   createdAt: z.number(),
   runId: z.string().transform((id) => (id === "" ? ("" as RunId) : runIdOf(id))),
 });
@@ -248,8 +249,21 @@ function runsOf(tenantId: TenantId, { core }: StoreParts, ref: RefOf): port.Runs
 }
 
 function runRowOf(run: RunRecord): port.RunRow {
-  const { key: _key, tenantId: _tenantId, digest: _digest, seq, seqInBand, ...row } = run;
-  return { ...row, counts: { seq, seqInBand } };
+  const { runId, specVersion, status, workflowName, deploymentId, attributes, parked } = run;
+  const { createdAt, startedAt, completedAt, seq, seqInBand } = run;
+  return {
+    runId,
+    specVersion,
+    status,
+    workflowName,
+    deploymentId,
+    attributes,
+    createdAt,
+    startedAt,
+    completedAt,
+    counts: { seq, seqInBand },
+    parked,
+  };
 }
 
 async function entityOf(core: Core, run: RunRef, kind: EntityRecord["kind"], id: string) {

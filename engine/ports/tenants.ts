@@ -26,6 +26,14 @@ export interface TenantLimits {
 export interface TenantStanding {
   readonly status: TenantStatus;
   readonly limits: TenantLimits;
+  /** What it has stored, as far as this process knows; null: no limit. */
+  readonly storage: TenantStorage | null;
+}
+
+export interface TenantStorage {
+  readonly usedBytes: number;
+  /** From here on no run starts; from twice as much on, running runs fail. */
+  readonly allowedBytes: number;
 }
 
 /** One observation; added to the tenant's counters. */

@@ -339,11 +339,37 @@ export interface StoredTenant {
   readonly body: string;
 }
 
+/** What a World holds of a tenant, counted in its rows. Sizes are of what is stored, sealed. */
+export interface StoredUse {
+  readonly runs: number;
+  readonly openRuns: number;
+  readonly events: number;
+  readonly eventBytes: number;
+  readonly blobBytes: number;
+  readonly streamBytes: number;
+  readonly snapshotBytes: number;
+  readonly bundles: number;
+  readonly bundleBytes: number;
+}
+
+/** A part of what is held; the parts of all pages are to be added up. */
+export interface StoredUsePage {
+  readonly use: StoredUse;
+  /** Pass it on to go on counting; null: that was all. */
+  readonly cursor: string | null;
+}
+
 export interface TenantRecords {
   get(tenantId: TenantId): Promise<StoredTenant | null>;
   list(params?: PageParams): Promise<Page<StoredTenant>>;
   /** False if the stored revision is not `expectedRevision` (0: there must be none). */
   put(tenantId: TenantId, body: string, expectedRevision: number): Promise<boolean>;
+  /** Counts a bounded part of what is held of the tenant. */
+  measure(tenantId: TenantId, cursor?: string): Promise<StoredUsePage>;
+  /** What the tenants' part keeps of counted use, beside the record; its own revisions. */
+  getUsage(tenantId: TenantId): Promise<StoredTenant | null>;
+  /** As `put`; also false if there is no such tenant. */
+  putUsage(tenantId: TenantId, body: string, expectedRevision: number): Promise<boolean>;
   /** Removes the record and everything of the tenant. */
   purge(tenantId: TenantId): Promise<void>;
 }
@@ -354,6 +380,8 @@ export interface Capabilities {
   /** `events.subscribe` pushes; without it the engine polls. */
   readonly liveFeed: boolean;
   readonly createBatch: true;
+  /** Whether other processes may have it open for writing at the same time; absent: they may. */
+  readonly isShared?: boolean;
 }
 
 /** What survives: a power cut, the death of the process, or nothing. */

@@ -86,7 +86,8 @@ describe("a request of a sandboxed step", () => {
   it("goes where the tenant's policy allows, with its secret, and its answer streams", async () => {
     expect(await outcome("visit", "/large")).toEqual([200, 300_000, true]);
     expect(seen).toEqual(["Bearer for-the-default-tenant"]);
-    expect(embedded.baton.usage("default").egressBytes).toBeGreaterThan(300_000);
+    const { counted } = await embedded.baton.tenants.usage("default");
+    expect(counted.egressBytes).toBeGreaterThan(300_000);
   });
 
   it("uploads a stream", async () => {
@@ -101,6 +102,6 @@ describe("a request of a sandboxed step", () => {
     const before = seen.length;
     expect(await outcome("visit", "/large", "globex")).toMatch(/no egress policy/);
     expect(seen).toHaveLength(before);
-    expect(embedded.baton.usage("globex").egressBytes).toBe(0);
+    expect((await embedded.baton.tenants.usage("globex")).counted.egressBytes).toBe(0);
   });
 });

@@ -94,8 +94,8 @@ describe("a run that misuses its heap or its thread", () => {
     },
   );
 
-  it("is counted in its tenant's usage", () => {
-    const usage = embedded.baton.usage();
+  it("is counted in its tenant's usage", async () => {
+    const { counted: usage } = await embedded.baton.tenants.usage("default");
     expect(usage.cpuLimitBreaches).toBe(3);
     expect(usage.heapLimitBreaches).toBe(2);
     expect(usage.heapBytesPeak).toBeGreaterThan(5 * 1024 * 1024);

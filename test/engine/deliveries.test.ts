@@ -106,6 +106,43 @@ describe("what an operator can mend", () => {
     expect(await rig.output(run)).toBe("ax");
   });
 
+  it("a suspension in the midst of a delivery lets no further step begin; the outcome stands", async () => {
+    const rig: Rig = createRig({
+      programs: { main: sequence },
+      steps: {
+        work: (attempt) => {
+          if (Buffer.from(attempt.input).includes("4")) rig.status = "suspended";
+          return done("x");
+        },
+      },
+      settings: { inlineStepsMax: 1 },
+    });
+    const run = await rig.start();
+    await rig.settle();
+    const begun = rig.attempts.length;
+    expect(begun).toBe(5);
+    await rig.advance(HOUR);
+    expect(rig.attempts.length).toBe(begun);
+    const types = await rig.types(run);
+    expect(types.filter((type) => type === "step_completed").length).toBe(begun);
+  });
+
+  it("what a resumed tenant left open is looked at, before its messages come again", async () => {
+    const rig = createRig({ programs: { main: sequence }, steps: work });
+    const run = await rig.start();
+    rig.status = "suspended";
+    await rig.settle();
+    expect(rig.attempts.length).toBe(0);
+    rig.status = "active";
+    expect(await rig.engine().recoverTenant(TENANT)).toBe(1);
+    await rig.settle();
+    expect(rig.attempts.length).toBe(60);
+    await rig.resume("door", "a");
+    await rig.settle();
+    expect(await rig.output(run)).toBe("ax");
+    expect(await rig.engine().recoverTenant(TENANT)).toBe(0);
+  });
+
   it("a missing bundle parks the run", async () => {
     const rig = createRig({ programs: { main: waitsForDoor } });
     const { run } = await rig.engine().start({

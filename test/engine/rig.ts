@@ -13,6 +13,7 @@ import type { StepAttempt, StepOutcome, StepRunner } from "../../engine/ports/st
 import type {
   TenantLimits,
   TenantStatus,
+  TenantStorage,
   Tenants,
   UsageSample,
 } from "../../engine/ports/tenants.ts";
@@ -44,6 +45,7 @@ export interface RigOptions {
   readonly steps?: Readonly<Record<string, StepSpec | Body>>;
   readonly settings?: Partial<Settings>;
   readonly limits?: Partial<TenantLimits>;
+  readonly storage?: () => TenantStorage | null;
   readonly interfere?: NonNullable<FakeSandboxOptions["interfere"]>;
   readonly crash?: CrashPoint;
   /** Real heaps in place of the fake ones, with the code that they run. */
@@ -270,7 +272,7 @@ function stepRunner(
 
 function fakeTenants(
   status: () => TenantStatus,
-  { limits, real }: RigOptions,
+  { limits, real, storage }: RigOptions,
   samples: UsageSample[],
 ): Tenants {
   const heap = real?.heap ?? {
@@ -299,6 +301,7 @@ function fakeTenants(
               deliveries: { orchestratorsMax: null, stepsMax: null },
               ...limits,
             },
+            storage: storage?.() ?? null,
           }
         : null,
     bundleOf: async (tenantId, hash) =>

@@ -13,7 +13,7 @@ import type { RunRef } from "../../engine/ids.ts";
 import { RunLog } from "../../engine/log.ts";
 import type { Heap, OpenOperation, PassResult, Sandbox } from "../../engine/ports/sandbox.ts";
 import type { World } from "../../engine/ports/world.ts";
-import { parseMasterKeys } from "../../tenants/keys.ts";
+import { parseMasterKeys } from "../../tenants/master-key-file.ts";
 import type { WrappedKey } from "../../tenants/keys.ts";
 import { sealWorld } from "../../tenants/sealed-world.ts";
 import { Vault } from "../../tenants/vault.ts";
@@ -44,7 +44,8 @@ export function vaultOf({ masterKey, wrappedKey }: RecordedBundle): Vault {
     get: () => Promise.resolve(wrappedKey),
     add: () => Promise.resolve(false),
     destroy: () => Promise.reject(new Error("a history's key is kept")),
-    sample: () => Promise.resolve(null),
+    replace: () => Promise.resolve(false),
+    tenantIds: () => Promise.resolve([]),
   });
 }
 

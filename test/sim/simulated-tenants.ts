@@ -48,6 +48,7 @@ export function simulatedTenants(
                 snapshotBytesMax: null,
                 deliveries: { orchestratorsMax: null, stepsMax: null },
               },
+              storage: null,
             }
           : null,
       ),

@@ -1,25 +1,31 @@
 import {
   chmodSync,
   existsSync,
+  linkSync,
   mkdtempSync,
   readFileSync,
+  readdirSync,
+  renameSync,
   statSync,
   symlinkSync,
+  utimesSync,
   writeFileSync,
 } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { wrappedKeyFiles } from "../../tenants/key-files.ts";
+import { newWrappedKey, unwrapDataKey, wrapDataKey } from "../../tenants/keys.ts";
 import {
-  newWrappedKey,
+  addMasterKey,
   openMasterKeys,
   parseMasterKeys,
   readMasterKeyFile,
-  unwrapDataKey,
-  wrapDataKey,
-} from "../../tenants/keys.ts";
-import { ACME, ZETA, keysInMemory, masterKeys } from "./vaults.ts";
+  removeMasterKey,
+} from "../../tenants/master-key-file.ts";
+import { Vault } from "../../tenants/vault.ts";
+import type { TenantId } from "../../engine/ids.ts";
+import { ACME, RUN, ZETA, keysInMemory, masterKeys } from "./vaults.ts";
 
 const folder = () => mkdtempSync(join(tmpdir(), "baton-keys-"));
 const LINE = `1:${Buffer.alloc(32, 7).toString("base64")}\n`;
@@ -82,6 +88,88 @@ describe("the master key file", () => {
   });
 });
 
+describe("a rotation of the master key (T44)", () => {
+  async function setUp() {
+    const at = folder();
+    const path = join(at, "master.key");
+    const wrappedKeys = await wrappedKeyFiles(join(at, "tenants"));
+    const keys = await openMasterKeys({ path, mayCreate: true, wrappedKeys });
+    const vault = new Vault(keys, wrappedKeys, () => readMasterKeyFile(path));
+    for (const tenantId of [ACME, ZETA]) await vault.createDataKey(tenantId);
+    return { at, path, wrappedKeys, vault };
+  }
+  const all = async () => true;
+  const place = {
+    run: { tenantId: ACME, runId: RUN },
+    purpose: "payload",
+    binding: ["field"],
+  } as const;
+
+  it("re-wraps every data key, after which the old one can go and what was sealed still opens", async () => {
+    const { path, wrappedKeys, vault } = await setUp();
+    const sealed = (await vault.forTenant(ACME)).seal(place, Buffer.from("kept"));
+    const before = readFileSync(path, "utf8").trim();
+    expect(addMasterKey(path)).toBe(2);
+    await expect(removeMasterKey(path, 1, wrappedKeys)).rejects.toThrow("rotate first");
+    expect(await vault.rotateMasterKey(all)).toEqual({ current: 2, rewrapped: 2, removable: [1] });
+    await expect(removeMasterKey(path, 2, wrappedKeys)).rejects.toThrow("version 2");
+    await removeMasterKey(path, 1, wrappedKeys);
+    expect(readFileSync(path, "utf8")).not.toContain(before);
+    expect(statSync(path).mode & 0o777).toBe(0o600);
+    const keys = await openMasterKeys({ path, mayCreate: false, wrappedKeys });
+    const opened = (await new Vault(keys, wrappedKeys).forTenant(ACME)).open(place, sealed);
+    expect(Buffer.from(opened).toString()).toBe("kept");
+  });
+
+  it("that was cut short leaves keys of both versions, and goes on where it stopped", async () => {
+    const { path, wrappedKeys, vault } = await setUp();
+    addMasterKey(path);
+    const dies = async (tenantId: TenantId) => {
+      if (tenantId === ZETA) throw new Error("the process dies here");
+      return true;
+    };
+    await expect(vault.rotateMasterKey(dies)).rejects.toThrow("dies here");
+    const versions = async () =>
+      Promise.all([ACME, ZETA].map(async (id) => (await wrappedKeys.get(id))?.masterVersion));
+    expect(await versions()).toEqual([2, 1]);
+    const keys = await openMasterKeys({ path, mayCreate: false, wrappedKeys });
+    await expect(removeMasterKey(path, 1, wrappedKeys)).rejects.toThrow("rotate first");
+    const again = new Vault(keys, wrappedKeys, () => readMasterKeyFile(path));
+    expect(await again.rotateMasterKey(all)).toEqual({ current: 2, rewrapped: 1, removable: [1] });
+    expect(await versions()).toEqual([2, 2]);
+  });
+
+  it("by another process is followed by one that has not read the new key yet", async () => {
+    const { path, wrappedKeys, vault } = await setUp();
+    const older = new Vault(readMasterKeyFile(path), wrappedKeys, () => readMasterKeyFile(path));
+    addMasterKey(path);
+    await vault.rotateMasterKey(all);
+    expect((await older.forTenant(ZETA)).tokenHash("t")).toBe(
+      (await vault.forTenant(ZETA)).tokenHash("t"),
+    );
+  });
+
+  it("does not bring back the key of a tenant that is deleted meanwhile", async () => {
+    const { path, wrappedKeys, vault } = await setUp();
+    addMasterKey(path);
+    let looks = 0;
+    // Kept at the first look; by the second, another process deletes it.
+    await vault.rotateMasterKey(async (tenantId) => tenantId !== ACME || looks++ === 0);
+    expect(await wrappedKeys.tenantIds()).toEqual([ZETA]);
+  });
+
+  it("without the old key stops the next start, whichever tenant needs it (T11)", async () => {
+    const { path, wrappedKeys, vault } = await setUp();
+    addMasterKey(path);
+    await vault.rotateMasterKey(async (tenantId) => tenantId !== ZETA);
+    const [, second] = readFileSync(path, "utf8").split("\n");
+    writeFileSync(path, `${second}\n`, { mode: 0o600 });
+    await expect(openMasterKeys({ path, mayCreate: true, wrappedKeys })).rejects.toMatchObject({
+      code: "MASTER_KEY",
+    });
+  });
+});
+
 describe("data keys", () => {
   it("open with the version that wrapped them, also after a rotation of the master key", () => {
     const old = masterKeys(1);
@@ -117,7 +205,7 @@ describe("wrapped keys in files", () => {
     expect(await files.add(ACME, key)).toBe(true);
     expect(await files.add(ACME, newWrappedKey(masterKeys(1), ACME))).toBe(false);
     expect(await files.get(ACME)).toEqual(key);
-    expect(await files.sample()).toEqual({ tenantId: ACME, key });
+    expect(await files.tenantIds()).toEqual([ACME]);
     expect(statSync(at).mode & 0o777).toBe(0o700);
     expect(statSync(join(at, "acme.key")).mode & 0o777).toBe(0o600);
   });
@@ -130,8 +218,43 @@ describe("wrapped keys in files", () => {
     await files.destroy(ACME);
     await files.destroy(ACME);
     expect(await files.get(ACME)).toBe(null);
-    expect(await files.sample()).toBe(null);
+    expect(await files.tenantIds()).toEqual([]);
     writeFileSync(join(at, "acme.key"), before.subarray(0, 40));
     await expect(files.get(ACME)).rejects.toMatchObject({ code: "MASTER_KEY" });
+  });
+
+  it("that a process had begun to destroy are destroyed by the next one, and stop no start", async () => {
+    const at = folder();
+    const files = await wrappedKeyFiles(at);
+    await files.add(ACME, newWrappedKey(masterKeys(1), ACME));
+    await files.add(ZETA, newWrappedKey(masterKeys(1), ZETA));
+    renameSync(join(at, "acme.key"), join(at, ".gone-0123456789abcdef"));
+    const again = await wrappedKeyFiles(at);
+    expect(readdirSync(at)).toEqual(["zeta.key"]);
+    expect(await again.tenantIds()).toEqual([ZETA]);
+  });
+
+  it("that a process had begun to write are cleared, and a key in use is not harmed by it", async () => {
+    const at = folder();
+    const files = await wrappedKeyFiles(at);
+    const key = newWrappedKey(masterKeys(1), ACME);
+    await files.add(ACME, key);
+    linkSync(join(at, "acme.key"), join(at, ".new-a"));
+    writeFileSync(join(at, ".new-b"), JSON.stringify(key));
+    writeFileSync(join(at, ".new-young"), JSON.stringify(key));
+    for (const name of [".new-a", ".new-b"]) utimesSync(join(at, name), 0, 0);
+    const again = await wrappedKeyFiles(at);
+    expect(readdirSync(at).toSorted()).toEqual([".new-young", "acme.key"]);
+    expect(await again.get(ACME)).toEqual(key);
+  });
+
+  it("do not come back by being wrapped anew after they were destroyed (T45)", async () => {
+    const at = folder();
+    const files = await wrappedKeyFiles(at);
+    const key = newWrappedKey(masterKeys(1), ACME);
+    await files.add(ACME, key);
+    const [, isReplaced] = await Promise.all([files.destroy(ACME), files.replace(ACME, key)]);
+    expect(isReplaced).toBe(false);
+    expect(readdirSync(at)).toEqual([]);
   });
 });

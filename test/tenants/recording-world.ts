@@ -12,9 +12,22 @@ import type {
   StoredBundle,
   StoredSnapshot,
   StoredTenant,
+  StoredUse,
   TenantStore,
   World,
 } from "../../engine/ports/world.ts";
+
+const NO_USE: StoredUse = {
+  runs: 0,
+  openRuns: 0,
+  events: 0,
+  eventBytes: 0,
+  blobBytes: 0,
+  streamBytes: 0,
+  snapshotBytes: 0,
+  bundles: 0,
+  bundleBytes: 0,
+};
 
 export class RecordingWorld {
   readonly events = new Map<string, RunEvent[]>();
@@ -24,6 +37,7 @@ export class RecordingWorld {
   readonly bundles = new Map<string, StoredBundle>();
   readonly messages: Message[] = [];
   readonly records = new Map<TenantId, StoredTenant>();
+  readonly usage = new Map<TenantId, StoredTenant>();
   readonly world: World;
   handlers: QueueHandlers | null = null;
 
@@ -55,6 +69,14 @@ export class RecordingWorld {
           const revision = this.records.get(tenantId)?.revision ?? 0;
           if (revision !== expectedRevision) return Promise.resolve(false);
           this.records.set(tenantId, { tenantId, revision: revision + 1, body });
+          return Promise.resolve(true);
+        },
+        measure: () => Promise.resolve({ use: NO_USE, cursor: null }),
+        getUsage: (tenantId) => Promise.resolve(this.usage.get(tenantId) ?? null),
+        putUsage: (tenantId, body, expectedRevision) => {
+          const revision = this.usage.get(tenantId)?.revision ?? 0;
+          if (revision !== expectedRevision) return Promise.resolve(false);
+          this.usage.set(tenantId, { tenantId, revision: revision + 1, body });
           return Promise.resolve(true);
         },
         purge: (tenantId) => {

@@ -146,9 +146,9 @@ describe("below the seal", () => {
     expect(below.blobs.get(`acme/${RUN}/a`)).not.toEqual(below.blobs.get(`acme/${RUN}/b`));
   });
 
-  it("a snapshot that nobody sealed is not handed down", () => {
+  it("a snapshot that nobody sealed is not handed down", async () => {
     const snapshot = { slot: slotOf(1), digest: "", fingerprint: "", bytes: secret("heap") };
-    expect(() => world.forTenant(ACME).snapshots.put(RUN, snapshot)).toThrow("sealed");
+    await expect(world.forTenant(ACME).snapshots.put(RUN, snapshot)).rejects.toThrow("sealed");
     expect(below.snapshots.size).toBe(0);
   });
 });

@@ -4,7 +4,10 @@ import { TenantPolicy } from "../../tenants/policy.ts";
 import { SERVER_QUOTAS } from "../../tenants/quota.ts";
 import { TenantRegistry } from "../../tenants/registry.ts";
 import { SECRETS_MAX, SECRET_BYTES_MAX } from "../../tenants/secrets.ts";
+import type { TenantId } from "../../engine/ids.ts";
 import { Tenancy } from "../../tenants/tenancy.ts";
+import { Storage } from "../../tenants/storage.ts";
+import { silentLog } from "../../worlds/platform.ts";
 import { UsageCounters } from "../../tenants/usage.ts";
 import { Vault } from "../../tenants/vault.ts";
 import { RecordingWorld } from "./recording-world.ts";
@@ -14,6 +17,7 @@ const clock = { time: 1000, now: () => clock.time, setTimer: () => () => undefin
 let below: RecordingWorld;
 let tenancy: Tenancy;
 let policy: TenantPolicy;
+let recovered: TenantId[];
 
 beforeEach(async () => {
   clock.time = 1000;
@@ -21,9 +25,27 @@ beforeEach(async () => {
   const vault = new Vault(masterKeys(1), keysInMemory());
   const records = below.world.tenants;
   const registry = new TenantRegistry({ records, vault, clock, defaults: SERVER_QUOTAS });
-  const usage = new UsageCounters();
-  policy = new TenantPolicy({ world: below.world, registry, vault, usage, clock });
-  tenancy = new Tenancy({ registry, policy, vault, clock });
+  const usage = new UsageCounters({ records: below.world.tenants, clock, log: silentLog });
+  const storage = new Storage({ records: below.world.tenants, clock, log: silentLog });
+  policy = new TenantPolicy({ world: below.world, registry, vault, usage, storage, clock });
+  recovered = [];
+  const engine = {
+    recoverTenant: async (tenantId: TenantId) => recovered.push(tenantId),
+    inUse: () => ({ runsDelivered: 0, steps: 0, liveHeapBytes: 0, snapshotBytes: null }),
+    forgetTenant: () => undefined,
+  };
+  tenancy = new Tenancy({
+    usage,
+    storage,
+    world: below.world,
+    registry,
+    policy,
+    vault,
+    clock,
+    engine,
+    keyFile: { add: () => 2, remove: async () => undefined },
+    onChanged: () => undefined,
+  });
   await tenancy.create(ACME);
   await tenancy.create(ZETA);
 });
@@ -227,5 +249,15 @@ describe("egress", () => {
       details: { field: "egress.allow.1.host" },
     });
     expect((await tenancy.get(ACME))?.egress).toBe(null);
+  });
+});
+
+describe("resuming", () => {
+  it("has the tenant's runs looked at, once it is active again", async () => {
+    await tenancy.suspend(ACME);
+    expect(recovered).toEqual([]);
+    await tenancy.resume(ACME);
+    expect(recovered).toEqual([ACME]);
+    expect(await policy.standingOf(ACME)).toMatchObject({ status: "active" });
   });
 });

@@ -1,8 +1,8 @@
 /** Vaults for tests: fixed ids, wrapped keys in memory. */
 import { entityIdOf, runIdOf, tenantIdOf, type TenantId } from "../../engine/ids.ts";
+import { parseMasterKeys } from "../../tenants/master-key-file.ts";
 import {
   newWrappedKey,
-  parseMasterKeys,
   type MasterKeys,
   type WrappedKey,
   type WrappedKeys,
@@ -37,10 +37,12 @@ export function keysInMemory(): WrappedKeys & { readonly kept: Map<TenantId, Wra
       kept.delete(tenantId);
       return Promise.resolve();
     },
-    sample() {
-      const [first] = kept;
-      return Promise.resolve(first === undefined ? null : { tenantId: first[0], key: first[1] });
+    replace(tenantId, key) {
+      if (!kept.has(tenantId)) return Promise.resolve(false);
+      kept.set(tenantId, key);
+      return Promise.resolve(true);
     },
+    tenantIds: () => Promise.resolve([...kept.keys()]),
   };
 }
 

@@ -1,7 +1,12 @@
 /** Cases of what lies beside the logs: W13 to W15, snapshots and blobs. */
 import { describe, expect, it } from "vitest";
-import { bundleHashOf } from "../../engine/ids.ts";
-import type { StoredBundle } from "../../engine/ports/world.ts";
+import { bundleHashOf, type TenantId } from "../../engine/ids.ts";
+import type {
+  StoredBundle,
+  StoredUse,
+  StoredUsePage,
+  TenantRecords,
+} from "../../engine/ports/world.ts";
 import { slotOf } from "../../engine/slots.ts";
 import type { Cases } from "./cases.ts";
 import * as h from "./harness.ts";
@@ -21,6 +26,28 @@ const snapshot = (slot: number, text: string) => ({
   fingerprint: "f".repeat(64),
   bytes: h.bytes(text),
 });
+
+/** All parts of a measurement, added up. */
+async function counted(tenants: TenantRecords, tenantId: TenantId): Promise<StoredUse> {
+  const pages: StoredUse[] = [];
+  for (let cursor: string | null = ""; cursor !== null;) {
+    const page: StoredUsePage = await tenants.measure(tenantId, ...(cursor === "" ? [] : [cursor]));
+    pages.push(page.use);
+    cursor = page.cursor;
+  }
+  const sum = (name: keyof StoredUse) => pages.reduce((all, use) => all + use[name], 0);
+  return {
+    runs: sum("runs"),
+    openRuns: sum("openRuns"),
+    events: sum("events"),
+    eventBytes: sum("eventBytes"),
+    blobBytes: sum("blobBytes"),
+    streamBytes: sum("streamBytes"),
+    snapshotBytes: sum("snapshotBytes"),
+    bundles: sum("bundles"),
+    bundleBytes: sum("bundleBytes"),
+  };
+}
 
 export const cellCases: Cases = (use) => {
   describe("sizes of snapshots", () => {
@@ -272,6 +299,64 @@ export const cellCases: Cases = (use) => {
         Array.from({ length: 50 }, async (_, i) => bench.world.tenants.put(h.A, `${i}`, 0)),
       );
       expect(wins.filter(Boolean).length).toBe(1);
+    });
+
+    it("use is kept beside the record, under revisions of its own, and only of a tenant", async () => {
+      const bench = use();
+      const { tenants } = bench.world;
+      expect(await tenants.putUsage(h.A, "{}", 0)).toBe(false);
+      await tenants.put(h.A, '{"n":1}', 0);
+      expect(await tenants.getUsage(h.A)).toBeNull();
+      expect(await tenants.putUsage(h.A, '{"u":1}', 0)).toBe(true);
+      expect(await tenants.putUsage(h.A, '{"u":2}', 0)).toBe(false);
+      expect(await tenants.getUsage(h.A)).toEqual({ tenantId: h.A, revision: 1, body: '{"u":1}' });
+      expect((await tenants.get(h.A))?.revision).toBe(1);
+      expect(await tenants.getUsage(h.B)).toBeNull();
+      await tenants.purge(h.A);
+      expect(await tenants.getUsage(h.A)).toBeNull();
+    });
+
+    it("what is held is counted from the rows: all of the tenant's, and of nobody else", async () => {
+      const bench = use();
+      const { tenants } = bench.world;
+      const nothing = await counted(tenants, h.A);
+      expect(new Set(Object.values(nothing))).toEqual(new Set([0]));
+      const first = await bench.started(h.A);
+      const other = await bench.started(h.B);
+      const { blobs, streams, bundles } = bench.store(h.A);
+      await blobs.put(first, "k", h.bytes("x".repeat(1000)));
+      await blobs.put(first, "k", h.bytes("x".repeat(500)));
+      await streams.write(first, "s", [h.bytes("ab"), h.bytes("cde")]);
+      await bundles.put(bundle("a"));
+      await bench.store(h.B).blobs.put(other, "k", h.bytes("y".repeat(70)));
+      const held = await counted(tenants, h.A);
+      expect(held).toMatchObject({
+        runs: 1,
+        openRuns: 1,
+        blobBytes: h.bytes("x".repeat(500)).length,
+        streamBytes: h.bytes("ab").length + h.bytes("cde").length,
+        bundles: 1,
+      });
+      expect(held.events).toBe((await bench.log(first, h.A)).length);
+      expect(held.bundleBytes).toBeGreaterThan(0);
+      await bench.store(h.A).events.create(first, h.runCancelled());
+      const ended = await counted(tenants, h.A);
+      expect(ended).toMatchObject({ openRuns: 0, events: held.events + 1 });
+      expect(ended.eventBytes).toBeGreaterThan(held.eventBytes);
+      expect(await counted(tenants, h.B)).toMatchObject({
+        runs: 1,
+        blobBytes: h.bytes("y".repeat(70)).length,
+        bundles: 0,
+      });
+    });
+
+    it("counting goes page by page over any number of runs", async () => {
+      const bench = use();
+      for (let n = 0; n < 260; n++) {
+        await bench.store(h.A).events.create(h.newRunId(), h.runCreated());
+      }
+      expect(await counted(bench.world.tenants, h.A)).toMatchObject({ runs: 260, events: 260 });
+      expect((await bench.world.tenants.measure(h.A)).cursor).not.toBeNull();
     });
 
     it("records are listed in the order of their ids, in pages", async () => {

@@ -8,7 +8,7 @@ import { deserialize, serialize } from "node:v8";
 import type { Database } from "better-sqlite3";
 import type { MessageId, TenantId } from "../../engine/ids.ts";
 import type { Message } from "../../engine/ports/queue.ts";
-import type { Cell, CellSize, CellTable, MessageRow, MessageTable } from "../tables.ts";
+import type { Cell, CellSize, CellSum, CellTable, MessageRow, MessageTable } from "../tables.ts";
 
 interface StoredMessage {
   message_id: string;
@@ -147,6 +147,10 @@ export function cellTable(db: Database): CellTable {
     'SELECT owner, COALESCE(LENGTH(bytes), 0) AS bytes, rowid AS "order" FROM cell ' +
       "WHERE tenant = ? AND space = ? AND rowid > ? ORDER BY rowid LIMIT ?",
   );
+  const sums = db.prepare<unknown[], CellSum>(
+    "SELECT space, COUNT(*) AS count, COALESCE(SUM(LENGTH(bytes)), 0) AS bytes FROM cell " +
+      "WHERE tenant = ? AND owner = ? GROUP BY space",
+  );
   const removeOwner = db.prepare("DELETE FROM cell WHERE tenant = ? AND owner = ?");
   const removeTenant = db.prepare(
     "DELETE FROM cell WHERE rowid IN (SELECT rowid FROM cell WHERE tenant = ? LIMIT ?)",
@@ -164,6 +168,7 @@ export function cellTable(db: Database): CellTable {
     names: ({ tenantId, owner, space, name }, limit) =>
       names.all(tenantId, owner, space, name, limit),
     sizes: (tenantId, space, after, limit) => sizes.all(tenantId, space, after, limit),
+    sums: (tenantId, owner) => sums.all(tenantId, owner),
     removeOwner: (tenantId, owner) => {
       removeOwner.run(tenantId, owner);
     },

@@ -30,6 +30,7 @@ interface StoredRun {
   completed_at: number | null;
   seq: number;
   seq_in_band: number;
+  bytes: number;
   digest: Uint8Array;
   parked: string | null;
 }
@@ -37,16 +38,16 @@ interface StoredRun {
 export function runTable(db: Database): RunTable {
   const columns =
     "tenant, run_id, spec_version, workflow_name, deployment_id, created_at, " +
-    "status, attributes, started_at, completed_at, seq, seq_in_band, digest, parked";
+    "status, attributes, started_at, completed_at, seq, seq_in_band, bytes, digest, parked";
   const get = db.prepare<unknown[], StoredRun>(
     `SELECT key, ${columns} FROM run WHERE tenant = ? AND run_id = ?`,
   );
   const insert = db.prepare(
-    `INSERT INTO run (${columns}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+    `INSERT INTO run (${columns}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
   );
   const update = db.prepare(
     "UPDATE run SET status = ?, attributes = ?, started_at = ?, completed_at = ?, seq = ?, " +
-      "seq_in_band = ?, digest = ?, parked = ? WHERE key = ?",
+      "seq_in_band = ?, bytes = ?, digest = ?, parked = ? WHERE key = ?",
   );
   const scan = db.prepare<unknown[], StoredRun>(
     `SELECT key, ${columns} FROM run WHERE tenant = ? AND (created_at, run_id) < (?, ?) ` +
@@ -110,6 +111,7 @@ function changingOf(run: Omit<RunRecord, "key">) {
     run.completedAt,
     run.seq,
     run.seqInBand,
+    run.bytes,
     run.digest,
     run.parked === null ? null : JSON.stringify(run.parked),
   ];
@@ -134,6 +136,7 @@ function runOfRow(row: StoredRun): RunRecord {
     completedAt: row.completed_at,
     seq: row.seq,
     seqInBand: row.seq_in_band,
+    bytes: row.bytes,
     digest: row.digest,
     parked: row.parked === null ? null : (JSON.parse(row.parked) as RunRecord["parked"]),
   };

@@ -106,6 +106,11 @@ const MIGRATIONS: readonly string[] = [
   CREATE INDEX message_later ON message (due_at) WHERE state = 0;
   CREATE INDEX message_claimed ON message (state) WHERE state = 2;
   `,
+  `
+  ALTER TABLE run ADD COLUMN bytes INTEGER NOT NULL DEFAULT 0;
+  UPDATE run SET bytes =
+    (SELECT COALESCE(SUM(LENGTH(row)), 0) FROM event WHERE event.run = run.key);
+  `,
 ];
 
 export const SCHEMA_VERSION = MIGRATIONS.length;

@@ -164,7 +164,7 @@ async function runControl(store: Store, control: Control): Promise<unknown> {
       return null;
     case "scrub":
       await sweepAll(store);
-      database.pragma("wal_checkpoint(TRUNCATE)");
+      truncateWal(database);
       return null;
     case "pragma":
       return database.pragma(control.name, { simple: true });
@@ -175,6 +175,19 @@ async function runControl(store: Store, control: Control): Promise<unknown> {
     default:
       throw new TypeError("the thread knows each control");
   }
+}
+
+/** A reader that holds an old view of the file keeps the WAL from being emptied. */
+function truncateWal(database: Database.Database): void {
+  const [done] = database.pragma("wal_checkpoint(TRUNCATE)") as { readonly busy: number }[];
+  if (done?.busy === 0) return;
+  throw new BatonError(
+    "WORLD_UNAVAILABLE",
+    "what was removed is still in the WAL: it is being read",
+    {
+      field: "wal_checkpoint",
+    },
+  );
 }
 
 /** Removed runs are swept in between, a little at a time, while nobody waits. */

@@ -10,6 +10,7 @@ import type {
   Cell,
   CellPlace,
   CellSize,
+  CellSum,
   CellTable,
   EntityRecord,
   EntityTable,
@@ -251,6 +252,19 @@ class MemoryCells implements CellTable {
       }
     }
     return found.sort((a, b) => a.order - b.order).slice(0, limit);
+  }
+
+  sums(tenantId: TenantId, owner: string): CellSum[] {
+    const bySpace = new Map<CellPlace["space"], CellSum>();
+    const lists: Iterable<[string, Map<number, Cell>]> =
+      this.#tenants.get(tenantId)?.get(owner) ?? new Map<string, Map<number, Cell>>();
+    for (const [key, list] of lists) {
+      const space = key.slice(0, key.indexOf("/")) as CellPlace["space"];
+      const known = bySpace.get(space) ?? { space, count: 0, bytes: 0 };
+      const bytes = [...list.values()].reduce((sum, cell) => sum + (cell.bytes?.length ?? 0), 0);
+      bySpace.set(space, { space, count: known.count + list.size, bytes: known.bytes + bytes });
+    }
+    return [...bySpace.values()];
   }
 
   removeOwner(tenantId: TenantId, owner: string): void {
