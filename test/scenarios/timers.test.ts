@@ -72,7 +72,7 @@ scenario(
 );
 
 scenario(
-  "a last hop coalesced away: the near-due rule arms it",
+  "a last hop coalesced away: the re-run that covers it arms it",
   {
     runs: [
       program(all(sleep(60_000), hook("h", 6)), {
@@ -113,7 +113,7 @@ scenario(
 );
 
 scenario(
-  "near-due re-arms on every delivery: 40 branches of a step and a short sleep",
+  "near-due re-arms on every delivery: 40 branches of a step and a short sleep send 40 timers",
   {
     runs: [
       program(all(...Array.from({ length: 40 }, (_, i) => sequence(step(`s${i}`), sleep(3_000))))),
