@@ -57,7 +57,11 @@ describe.each(WAYS)("on $heaps heaps with $inlineStepsMax steps in place", (way)
       keyFolder: folder,
       // Each thread makes the bundle's images for itself.
       sandbox: { form: "threads", threads: 1, stepThreads: 3 },
-      settings: { inlineStepsMax: way.inlineStepsMax, isCold: way.heaps === "cold" },
+      settings: {
+        inlineStepsMax: way.inlineStepsMax,
+        isCold: way.heaps === "cold",
+        webhookBaseUrl: "https://hooks.example/in",
+      },
     });
     await baton.bundles.deploy(whole);
     // All at once, as they would come.
