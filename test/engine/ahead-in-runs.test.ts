@@ -298,7 +298,7 @@ describe("what stops run-ahead", () => {
   it("a refused start: no outcome is without its creation, and its body runs again", async () => {
     const { output, types, rig } = await disturbed({
       before: async (write) => {
-        if (write === 4) throw new BatonError("ENTITY_CONFLICT", "no");
+        if (write === 3) throw new BatonError("ENTITY_CONFLICT", "no");
       },
     });
     expect(output).toBe("x");
