@@ -21,7 +21,7 @@ import type { DeliveryState, Ending } from "./delivery-state.ts";
 import { isPastMargin, marginStartMs, nowMs } from "./delivery-state.ts";
 import type { NewEvent, PlacedEvent, RunEvent } from "./events.ts";
 import { dropHeap, noteQuiet, rollBack } from "./guest-pass.ts";
-import { outcomeEvent, startBody } from "./inline-steps.ts";
+import { forgetTaken, outcomeEvent, startBody } from "./inline-steps.ts";
 import {
   RUN_AHEAD_GROUP_EVENTS_MAX,
   RUN_AHEAD_IMAGE_EVENTS,
@@ -131,6 +131,7 @@ async function goOn(state: DeliveryState, stretch: Stretch): Promise<boolean> {
     for (const start of starts) startAhead(state, writes.push(start), stretch);
     stretch.hasMoved ||= starts.length > 0;
     writes.send();
+    forgetTaken(state, (id) => writes.unstarted.has(id) || writes.hasOutcome(id));
     const [settled] = state.bodies.settled.filter(({ step }) => !writes.hasOutcome(step.stepId));
     if (settled === undefined) return state.bodies.runningCount > 0 || writes.isBusy;
     const event = outcomeEvent(state, settled);

@@ -76,9 +76,7 @@ export function startBody(
 
 /** Writes the outcomes of bodies that have ended; null: the pass goes on. */
 export async function commitSettled(state: DeliveryState): Promise<Ending | null> {
-  for (const { step } of state.bodies.settled) {
-    if (!isStillOurs(state, step)) state.bodies.forget(step.stepId);
-  }
+  forgetTaken(state, () => false);
   const settled = new Map(state.bodies.settled.map((body) => [body.step.stepId, body]));
   const events = [...settled.values()].map((body) => outcomeEvent(state, body));
   for (const batch of batchesOf(events)) {
@@ -89,6 +87,16 @@ export async function commitSettled(state: DeliveryState): Promise<Ending | null
     if (next !== "go on") return next;
   }
   return null;
+}
+
+/**
+ * What a body says is dropped if another delivery has ended its step, or went on with it. `isAhead`:
+ * the step's start, or its outcome, is this delivery's own and not in the log yet.
+ */
+export function forgetTaken(state: DeliveryState, isAhead: (stepId: EntityId) => boolean): void {
+  for (const { step } of state.bodies.settled) {
+    if (!isAhead(step.stepId) && !isStillOurs(state, step)) state.bodies.forget(step.stepId);
+  }
 }
 
 /**
