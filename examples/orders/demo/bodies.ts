@@ -14,6 +14,8 @@ export interface OrderBodies {
   readonly effects: readonly string[];
   /** Further runs of a body, by reason. */
   readonly again: ReadonlyMap<string, number>;
+  /** Attempts that were begun and left nothing behind. */
+  readonly lost: number;
 }
 
 export function ledgerLines(file: string): readonly LedgerLine[] {
@@ -40,7 +42,17 @@ export function bodiesOf(lines: readonly LedgerLine[], orderId: string): OrderBo
       again.set(reason, (again.get(reason) ?? 0) + 1);
     }
   }
-  return { effects, again };
+  return {
+    effects,
+    again,
+    lost: [...bySteps.values()].reduce((sum, runs) => sum + lostOf(runs), 0),
+  };
+}
+
+/** Attempts before the last one that left no line: a kill came between their start and their body. */
+function lostOf(runs: readonly LedgerLine[]): number {
+  const attempts = new Set(runs.map((line) => line.attempt));
+  return Math.max(...attempts) - attempts.size;
 }
 
 function reasonFor(before: LedgerLine | undefined, after: LedgerLine | undefined): string {
