@@ -222,15 +222,13 @@ function answered(
   const encoding = headers.find(([name]) => name === "content-encoding")?.[1] ?? "";
   const hasBody = at.method !== "HEAD" && ![204, 205, 304].includes(status);
   const decoders = hasBody ? decodersOf(encoding) : [];
-  const failure =
-    errand.count(headers.reduce((sum, [name, value]) => sum + name.length + value.length, 0)) ??
-    (decoders === null
-      ? ({ kind: "failed", reason: "the answer's body has too many codings" } as const)
-      : null);
+  const over = errand.count(
+    headers.reduce((sum, [name, value]) => sum + name.length + value.length, 0),
+  );
   body.once("close", () => errand.done());
-  if (failure !== null || decoders === null) {
+  if (over !== null || decoders === null) {
     body.destroy();
-    return failure ?? { kind: "failed", reason: "the answer's body cannot be decompressed" };
+    return over ?? { kind: "failed", reason: "the answer's body has too many codings" };
   }
   if (!hasBody) {
     body.resume();
