@@ -14,7 +14,7 @@ export interface OrderBodies {
   readonly effects: readonly string[];
   /** Further runs of a body, by reason. */
   readonly again: ReadonlyMap<string, number>;
-  /** Attempts that were begun and left nothing behind. */
+  /** Attempts whose process was killed before they came to their effect. */
   readonly lost: number;
 }
 
@@ -33,29 +33,26 @@ export function bodiesOf(lines: readonly LedgerLine[], orderId: string): OrderBo
     bySteps.set(line.stepId, [...(bySteps.get(line.stepId) ?? []), line]);
   }
   const again = new Map<string, number>();
+  const note = (reason: string) => again.set(reason, (again.get(reason) ?? 0) + 1);
   const effects: string[] = [];
+  let lost = 0;
   for (const runs of bySteps.values()) {
     const seen = new Set(runs.map((line) => line.effect).filter((effect) => effect !== "price"));
     effects.push(...seen);
-    for (let i = 1; i < runs.length; i++) {
-      const reason = reasonFor(runs[i - 1], runs[i]);
-      again.set(reason, (again.get(reason) ?? 0) + 1);
+    for (const [i, run] of runs.entries()) {
+      const before = runs[i - 1];
+      if (before !== undefined) note(reasonFor(before, run));
+      const gap = run.attempt - (before?.attempt ?? 0) - 1;
+      if (gap <= 0) continue;
+      // The first process wrote the first line; only its end can have cut an attempt short.
+      if (gap === 1 && run.pid !== (before ?? lines[0])?.pid) lost += 1;
+      else note("unexplained");
     }
   }
-  return {
-    effects,
-    again,
-    lost: [...bySteps.values()].reduce((sum, runs) => sum + lostOf(runs), 0),
-  };
+  return { effects, again, lost };
 }
 
-/** Attempts before the last one that left no line: a kill came between their start and their body. */
-function lostOf(runs: readonly LedgerLine[]): number {
-  const attempts = new Set(runs.map((line) => line.attempt));
-  return Math.max(...attempts) - attempts.size;
-}
-
-function reasonFor(before: LedgerLine | undefined, after: LedgerLine | undefined): string {
-  if (before?.effect === "charge failed") return "retried";
-  return before?.pid === after?.pid ? "unexplained" : "killed before its outcome was committed";
+function reasonFor(before: LedgerLine, after: LedgerLine): string {
+  if (before.effect === "charge failed") return "retried";
+  return before.pid === after.pid ? "unexplained" : "killed before its outcome was committed";
 }
